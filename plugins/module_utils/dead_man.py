@@ -1,0 +1,248 @@
+# Copyright (c) 2026, dgxspark.fabric contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The journal and the dead-man timer of a change: what was there before, and a script that brings it back by itself.
+
+Before a change the old bytes and a shell script are written below /var/lib/dgxspark-fabric/pending, and two things are armed: a
+systemd timer that runs the script after a while, and a unit that runs it at the next boot. Confirming the change disarms both.
+So neither a dead controller, nor a killed module, nor a reboot leaves an unconfirmed change behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import time
+import typing as t
+
+from ansible_collections.dgxspark.fabric.plugins.module_utils import arp_settings, managed_file
+from ansible_collections.dgxspark.fabric.plugins.module_utils.command import Runner
+from ansible_collections.dgxspark.fabric.plugins.module_utils.live_state import Live
+from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_tree import Planned
+
+STATE_DIRECTORY = "/var/lib/dgxspark-fabric"
+UNIT_DIRECTORY = "/etc/systemd/system"
+UNIT = "dgxspark-fabric-rollback"
+WANTS = "multi-user.target.wants"
+
+BOOT_UNIT = f"""\
+# Managed by dgxspark.fabric; there only while a change waits to be confirmed.
+[Unit]
+Description=Take back a change of the fabric's network settings that was not confirmed before a reboot
+ConditionPathExists={STATE_DIRECTORY}/pending/journal.json
+After=systemd-networkd.service NetworkManager.service dbus.service
+
+[Service]
+Type=oneshot
+ExecStart=/bin/sh {STATE_DIRECTORY}/pending/rollback.sh
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+class DeadManError(RuntimeError):
+    """The change cannot be made safe, so it is not made."""
+
+
+def _restore_live(planned: t.Iterable[Planned], live: t.Mapping[str, Live]) -> list[str]:
+    """Return shell lines that bring back what netplan leaves on interfaces when a file goes: addresses, MTU, ARP settings."""
+    lines = []
+    for interface in planned:
+        before = live[interface.name]
+        if not before.exists:
+            continue
+        name = shlex.quote(interface.name)
+        if interface.address and interface.address not in before.addresses:
+            lines.append(f"ip addr del {shlex.quote(interface.address)} dev {name} 2>/dev/null")
+        for address in before.addresses:
+            lines.append(f"ip addr replace {shlex.quote(address)} dev {name}")
+        if before.mtu is not None:
+            lines.append(f"ip link set dev {name} mtu {before.mtu}")
+        if not before.admin_up:
+            lines.append(f"ip link set dev {name} down")
+        for key, value in before.arp.items():
+            if value is not None:
+                lines.append(f"echo {value} > /proc/sys/net/ipv4/conf/{name}/{key}")
+    return lines
+
+
+def rollback_script(files: t.Sequence[str], planned: t.Iterable[Planned], live: t.Mapping[str, Live], netplan: bool,
+                    directory: str = STATE_DIRECTORY) -> str:
+    """Return the script that takes a change back. It may run twice, or begin again after a reboot.
+
+    Args:
+        files: The managed paths; the old bytes of number n lie in ``pending/file-n`` (no such file: there was none).
+        planned: The planned interfaces.
+        live: Their state before the change.
+        netplan: Whether ``netplan apply`` belongs to taking it back.
+        directory: The state directory.
+    """
+    lines = [
+        "#!/bin/sh",
+        "# Written by dgxspark.fabric: takes back a change that was not confirmed in time.",
+        "PATH=/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin",
+        f"cd {shlex.quote(directory)} || exit 1",
+        "exec 9>>lock || exit 1",
+        "flock 9",
+        "[ -e pending/journal.json ] || exit 0",
+        "restore() {",
+        '    if [ -e "$1" ]; then cp -p -- "$1" "$2.dgxspark-new" && mv -f -- "$2.dgxspark-new" "$2"; else rm -f -- "$2"; fi',
+        "}",
+    ]
+    for number, path in enumerate(files):
+        lines.append(f"restore pending/file-{number} {shlex.quote(path)}")
+    lines.append("sync")
+    if netplan:
+        lines.append("timeout 90 netplan apply >>pending/rollback.log 2>&1")
+        # A renderer that restarts sets its interfaces up a little later than netplan returns.
+        lines.append("sleep 3")
+    lines.extend(_restore_live(planned, live))
+    lines += [
+        f"rm -f {UNIT_DIRECTORY}/{WANTS}/{UNIT}.service {UNIT_DIRECTORY}/{UNIT}.service",
+        "rm -rf rolled-back",
+        "mv pending rolled-back",
+        "exit 0",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def digest(content: bytes | None) -> str | None:
+    """Return the SHA-256 of a file's bytes."""
+    return hashlib.sha256(content).hexdigest() if content is not None else None
+
+
+class DeadMan:
+    """The journal of one change below ``directory``."""
+
+    def __init__(self, run: Runner, directory: str = STATE_DIRECTORY) -> None:
+        self.run = run
+        self.directory = pathlib.Path(directory)
+        self.pending = self.directory / "pending"
+
+    def journal(self) -> dict[str, t.Any] | None:
+        """Return the journal of a change that waits to be confirmed, or ``None``."""
+        try:
+            return json.loads((self.pending / "journal.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            return {"token": None}
+
+    def owned(self, state: managed_file.FileState) -> bool:
+        """Tell whether an earlier run wrote the file at this path."""
+        try:
+            record = json.loads((self.directory / "provisioned.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        return isinstance(record, dict) and state.path in record.get("files", {})
+
+    @contextlib.contextmanager
+    def _locked(self) -> t.Iterator[None]:
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with open(self.directory / "lock", "ab") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+
+    @contextlib.contextmanager
+    def alone(self) -> t.Iterator[None]:
+        """Keep a second run of the module out.
+
+        Raises:
+            DeadManError: Another run is at work on this node.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with open(self.directory / "apply.lock", "ab") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as exc:
+                raise DeadManError("another run of this collection changes this node now: wait until it has ended") from exc
+            yield
+
+    def arm(self, token: str, seconds: float, files: t.Sequence[managed_file.FileState], script: str) -> None:
+        """Write the journal, then start the timer and enable the unit for the next boot.
+
+        Raises:
+            DeadManError: The timer cannot be started.
+        """
+        with self._locked():
+            shutil.rmtree(self.pending, ignore_errors=True)
+            self.pending.mkdir(mode=0o700)
+            for number, state in enumerate(files):
+                if state.content is not None:
+                    managed_file.write(str(self.pending / f"file-{number}"), state.content, state.mode or 0o600)
+                    if state.owner is not None and state.group is not None:
+                        os.chown(self.pending / f"file-{number}", state.owner, state.group)
+            managed_file.write(str(self.pending / "rollback.sh"), script.encode(), 0o700)
+            record = {"token": token, "armed": time.time(), "seconds": seconds, "files": [state.path for state in files]}
+            managed_file.write(str(self.pending / "journal.json"), json.dumps(record).encode(), 0o600)
+            managed_file.write(f"{UNIT_DIRECTORY}/{UNIT}.service", BOOT_UNIT.encode(), 0o644)
+            wants = pathlib.Path(UNIT_DIRECTORY) / WANTS
+            wants.mkdir(exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                os.symlink(f"../{UNIT}.service", wants / f"{UNIT}.service")
+        try:
+            self.start_timer(token, "a", seconds)
+        except DeadManError:
+            self._forget(None)
+            raise
+
+    def start_timer(self, token: str, part: str, seconds: float) -> None:
+        """Start a timer that runs the script after ``seconds``.
+
+        Raises:
+            DeadManError: systemd does not start it.
+        """
+        unit = f"{UNIT}-{token}{part}"
+        done = self.run(["systemd-run", "--collect", f"--unit={unit}", f"--on-active={seconds:.0f}s", "--timer-property=AccuracySec=1s",
+                         "/bin/sh", str(self.pending / "rollback.sh")], timeout=30)
+        if done.rc != 0:
+            raise DeadManError(f"the timer that would take the change back cannot be started, so nothing was changed: {done.err.strip() or done.rc}")
+
+    def renew(self, token: str, seconds: float) -> None:
+        """Give the controller ``seconds`` from now to confirm: the new timer runs before the old one is stopped."""
+        self.start_timer(token, "b", seconds)
+        self.run(["systemctl", "stop", f"{UNIT}-{token}a.timer"], timeout=30)
+
+    def _forget(self, keep_as: str | None) -> None:
+        with self._locked():
+            if keep_as and not (self.directory / keep_as).exists():
+                os.rename(self.pending, self.directory / keep_as)
+            else:
+                shutil.rmtree(self.pending, ignore_errors=True)
+            for path in (f"{UNIT_DIRECTORY}/{WANTS}/{UNIT}.service", f"{UNIT_DIRECTORY}/{UNIT}.service"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
+
+    def confirm(self, token: str | None) -> bool:
+        """Keep the change: disarm. Return False when there is nothing to confirm (it was taken back, or is another run's)."""
+        journal = self.journal()
+        if journal is None or (token and journal.get("token") != token):
+            return False
+        record = {"time": time.time(), "files": {path: digest(managed_file.read(path).content) for path in journal.get("files", [])}}
+        # The first state that was ever replaced is kept for undo; later changes replace our own files only.
+        self._forget("original")
+        managed_file.write(str(self.directory / "provisioned.json"), json.dumps(record).encode(), 0o600)
+        for part in ("a", "b"):
+            self.run(["systemctl", "stop", f"{UNIT}-{journal.get('token')}{part}.timer"], timeout=30)
+        return True
+
+    def roll_back(self) -> str:
+        """Take the change back now and wait for it. Return what the script said, for the message."""
+        journal = self.journal() or {}
+        done = self.run(["/bin/sh", str(self.pending / "rollback.sh")], timeout=180)
+        for part in ("a", "b"):
+            self.run(["systemctl", "stop", f"{UNIT}-{journal.get('token')}{part}.timer"], timeout=30)
+        return (done.out + done.err).strip()
+
+
+def managed_files(request_path: str, sysctl_path: str, arp: bool) -> list[str]:
+    """Return the paths that a change of this module may write."""
+    return [request_path, *([sysctl_path or arp_settings.DEFAULT_PATH] if arp else [])]

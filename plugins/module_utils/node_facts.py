@@ -1,0 +1,160 @@
+# Copyright (c) 2026, dgxspark.fabric contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Put together what one node says about itself: the value ``fabric_node``. Reads only, changes nothing."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import time
+import typing as t
+
+from ansible_collections.dgxspark.fabric.plugins.module_utils import ethtool_ioctl, iproute, management, rdma, sysfs, verbs_mtu
+from ansible_collections.dgxspark.fabric.plugins.module_utils.command import Runner, find_program
+from ansible_collections.dgxspark.fabric.plugins.module_utils.sysfs import Tree
+from ansible_collections.dgxspark.fabric.plugins.module_utils.tool_versions import find_versions
+
+FACTS_VERSION = 1
+# Kernel entries without a link-layer address (multicast, loopback) are of no use to the checks.
+USELESS_STATES = ("NOARP",)
+
+
+def parse_os_release(text: str) -> dict[str, str | None]:
+    """Return id, version and full name from the text of ``/etc/os-release``."""
+    values: dict[str, str] = {}
+    for line in text.splitlines():
+        name, equals, value = line.partition("=")
+        if equals:
+            values[name.strip()] = value.strip().strip("\"'")
+    return {"id": values.get("ID"), "version": values.get("VERSION_ID"), "pretty": values.get("PRETTY_NAME")}
+
+
+def parse_memory(text: str) -> dict[str, int | None]:
+    """Return total and available bytes from the text of ``/proc/meminfo`` (which counts in KiB)."""
+    values: dict[str, int] = {}
+    for line in text.splitlines():
+        fields = line.replace(":", " ").split()
+        if len(fields) >= 2 and fields[1].isdigit():
+            values[fields[0]] = int(fields[1]) * 1024
+    return {"total_bytes": values.get("MemTotal"), "available_bytes": values.get("MemAvailable")}
+
+
+def memlock_limit() -> int | str:
+    """Return how many bytes this process may lock in memory, or "unlimited"."""
+    soft, _hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    return "unlimited" if soft == resource.RLIM_INFINITY else soft
+
+
+def _ip(run: Runner, arguments: list[str], unavailable: dict[str, str]) -> str:
+    done = run(["ip", "-j", *arguments], timeout=20)
+    if not done.found:
+        unavailable["ip"] = "ip is not installed; the package iproute2 brings it"
+    elif done.rc != 0:
+        unavailable["ip " + " ".join(arguments)] = done.err.strip()[:200] or f"exit status {done.rc}"
+    return done.out if done.rc == 0 else ""
+
+
+def busy_programs(run: Runner, unavailable: dict[str, str]) -> list[dict[str, t.Any]]:
+    """Return the programs that hold RDMA queue pairs or compute on the GPU: a busy node is not measured."""
+    found: list[dict[str, t.Any]] = []
+    done = run(["rdma", "-j", "res", "show", "qp"], timeout=20)
+    if not done.found:
+        unavailable["rdma"] = "rdma is not installed, so running RDMA programs are not seen; the package iproute2 brings it"
+    elif done.rc == 0:
+        try:
+            found.extend(iproute.parse_queue_pairs(done.out))
+        except iproute.IprouteError as exc:
+            unavailable["rdma"] = str(exc)
+    if find_program("nvidia-smi"):
+        done = run(["nvidia-smi", "--query-compute-apps=pid,process_name", "--format=csv,noheader"], timeout=20)
+        for line in done.out.splitlines() if done.rc == 0 else ():
+            pid, comma, name = line.partition(",")
+            if comma and pid.strip().isdigit():
+                found.append({"pid": int(pid), "command": name.strip(), "device": "gpu", "what": "gpu process"})
+    return found
+
+
+def _interfaces(tree: Tree, addresses: t.Mapping[str, t.Mapping[str, list[str]]], devices: t.Mapping[str, t.Mapping[str, t.Any]],
+                ask_driver: bool) -> dict[str, dict[str, t.Any]]:
+    rdma_of = {str(device["netdev"]): name for name, device in devices.items() if device["netdev"]}
+    found = {}
+    for name in sysfs.interface_names(tree):
+        entry = sysfs.read_interface(tree, name)
+        info = ethtool_ioctl.driver_info(name) if ask_driver else None
+        entry["driver"] = entry["driver"] or (str(info["driver"]) if info and info["driver"] else None)
+        entry["firmware"] = str(info["firmware"]) if info and info["firmware"] else None
+        if info and entry["pci_address"]:
+            entry["counters"].update(ethtool_ioctl.error_counters(name, int(info["counters"] or 0)))
+        entry["addresses"] = list(addresses.get(name, {}).get("inet", ()))
+        entry["addresses6"] = list(addresses.get(name, {}).get("inet6", ()))
+        entry["rdma_device"] = rdma_of.get(name)
+        if entry["firmware"] is None and entry["rdma_device"]:
+            entry["firmware"] = devices[entry["rdma_device"]]["firmware"]
+        found[name] = entry
+    return found
+
+
+def gather(
+    run: Runner,
+    root: str = "/",
+    *,
+    management_interface: str | None = None,
+    management_address: str | None = None,
+    peers: t.Sequence[str] = (),
+    use_ssh: bool = True,
+) -> dict[str, t.Any]:
+    """Return ``fabric_node`` of this host.
+
+    Args:
+        run: Runs a command (``command.run``).
+        root: Where sysfs, procfs and /etc begin; ioctls are asked only when it is ``/``.
+        management_interface: The management interface that the inventory names.
+        management_address: The management address that the inventory names (a hint).
+        peers: Management addresses of the other nodes.
+        use_ssh: Whether the ssh connection's address tells the management interface (not on the controller itself).
+    """
+    tree = Tree(root)
+    live = root == "/"
+    unavailable: dict[str, str] = {}
+    addresses = iproute.parse_addresses(_ip(run, ["addr", "show"], unavailable))
+    routes = iproute.parse_routes(_ip(run, ["-4", "route", "show", "table", "all"], unavailable))
+    neighbours = iproute.parse_neighbours(_ip(run, ["neigh", "show"], unavailable))
+    devices = rdma.read_devices(tree)
+    if devices and live:
+        sizes, reason = verbs_mtu.active_mtu(run)
+        verbs_mtu.fill_active_mtu(devices, sizes)
+        if reason:
+            unavailable["rdma_active_mtu"] = reason
+    if not devices:
+        unavailable["rdma_devices"] = "no RDMA device: no cable is in (power saving removes the functions then), or rdma-core is not installed"
+    tools, missing = find_versions(run, os.path.realpath)
+    unavailable.update(missing)
+    everything = {name: [*families["inet"], *families["inet6"]] for name, families in addresses.items() if name != "lo"}
+    return {
+        "facts_version": FACTS_VERSION,
+        "hostname": tree.text("proc/sys/kernel/hostname") or socket.gethostname(),
+        "architecture": os.uname().machine,
+        "kernel": tree.text("proc/sys/kernel/osrelease") or os.uname().release,
+        "os": parse_os_release(tree.text("etc/os-release") or ""),
+        "tools": tools,
+        "management": management.find_management(
+            everything,
+            routes,
+            interface=management_interface,
+            address=management_address,
+            ssh_address=management.ssh_server_address(tree, management.own_process()) if use_ssh else None,
+            peers=peers,
+        ),
+        "interfaces": _interfaces(tree, addresses, devices, live),
+        "rdma_devices": devices,
+        "routes": [{"dst": route["dst"], "dev": route["dev"], "gateway": route["gateway"]} for route in routes],
+        "neighbours": [entry for entry in neighbours if entry["state"] not in USELESS_STATES],
+        "memory": parse_memory(tree.text("proc/meminfo") or ""),
+        "memlock_bytes": memlock_limit(),
+        "busy": busy_programs(run, unavailable),
+        "unavailable": unavailable,
+        "clock_epoch_seconds": time.time(),
+    }

@@ -1,0 +1,60 @@
+# Copyright (c) 2026, dgxspark.fabric contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which nodes took part: who answered, who dropped out, who could not measure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+#: States of a load test job in which nothing of it can be used, in words.
+IDLE_STATES = {"refused_busy": "is busy", "not_started": "did not start measuring"}
+
+
+def attendance(data: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Sort the nodes of the plan by what can be said about them.
+
+    :return: ``not_tested``, ``unreachable`` (never answered), ``lost`` (answered first), ``idle`` (answered, but did not
+        measure): each maps a node's name to the reason in words
+    """
+    seats: dict[str, dict[str, str]] = {"not_tested": {}, "unreachable": {}, "lost": {}, "idle": {}}
+    for name in data["plan"]["nodes"]:
+        if name in data["not_tested"]:
+            seats["not_tested"][name] = f"{name} is outside --limit"
+            continue
+        record = data["perftest"].get(name) or {}
+        gone = data["unreachable"].get(name)
+        if data["nodes"].get(name) is None:
+            seats["unreachable"][name] = gone or "no facts came from it: it was unreachable, or a task failed on it (see the output above)"
+        elif gone is not None or record.get("status") == "lost":
+            seats["lost"][name] = gone or record.get("message") or "its load test was never heard of again"
+        elif record.get("status") in IDLE_STATES:
+            seats["idle"][name] = f"{name} {IDLE_STATES[record['status']]}: {record.get('message') or 'no reason was given'}"
+    return seats
+
+
+def measuring(data: Mapping[str, Any], node: str, has_tests: bool) -> dict[str, Any]:
+    """Return what became of the load test job of a node that answered."""
+    record = data["perftest"].get(node)
+    if record is None:
+        expected = has_tests and data["mode"] == "validate"
+        problem = "no result of its load test came back" if expected else ""
+        return {"status": None, "refused": False, "problem": problem, "message": ""}
+    status = record.get("status")
+    message = record.get("message") or ""
+    problem = ""
+    if status == "not_started":
+        problem = message or "its load test did not start"
+    elif status == "running":
+        problem = message or "its load test had not ended at the deadline"
+    return {"status": status, "refused": status == "refused_busy", "problem": problem, "message": message}
+
+
+def busy_texts(facts: Mapping[str, Any]) -> list[str]:
+    """Return the programs that use the RDMA devices of a node, in words."""
+    texts = []
+    for entry in facts.get("busy") or []:
+        texts.append(f"{entry.get('command')} (process {entry.get('pid')}) holds an {entry.get('what') or 'RDMA queue pair'} on {entry.get('device')}")
+    return texts

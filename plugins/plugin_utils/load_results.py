@@ -1,0 +1,139 @@
+# Copyright (c) 2026, dgxspark.fabric contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The two records that a load test leaves, one at each end, made into one result with a state.
+
+States: ``ok``; ``zero`` (a row of 0.00 is no measurement, whatever the exit status); ``implausible`` (negative or not a
+number); ``failed``, ``timeout``, ``void``, ``control_blocked``, ``peer_absent`` (as the nodes report); ``missing`` (no result at
+all); ``excluded`` (a node of it was not tested, did not answer or did not measure).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+#: What names the cause goes first: a blocked control port also looks like an absent peer from the other end.
+TROUBLE_ORDER = ("control_blocked", "void", "failed", "timeout", "peer_absent")
+
+#: Below this share of the expected rate a figure is a row of zeros with rounding on top.
+ZERO_SHARE = 0.001
+
+EVIDENCE_KEYS = (
+    "command",
+    "device",
+    "version",
+    "size_bytes",
+    "iterations",
+    "rdma_mtu",
+    "gid_index",
+    "gid_ipv4",
+    "peer_gid_ipv4",
+    "peak_gbps",
+    "message_rate_mpps",
+    "exit_code",
+    "started",
+    "ended",
+    "counters",
+)
+
+
+def records_by_test(perftest: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """Index the records of all nodes by (test, node)."""
+    found = {}
+    for node, result in perftest.items():
+        for record in (result or {}).get("tests") or []:
+            found[(str(record.get("id")), node)] = record
+    return found
+
+
+def load_result(test: Mapping[str, Any], records: Mapping[tuple[str, str], Mapping[str, Any]], excluded: Mapping[str, str]) -> dict[str, Any]:
+    """Return what came of one planned test."""
+    client, server = test["client"], test["server"]
+    arrow = "<->" if test["bidirectional"] else "->"
+    result = {
+        "test": test["id"],
+        "stage": test["stage"],
+        "rail": test["rail"],
+        "cables": list(test["cables"]),
+        "round": test["round"],
+        "client": client,
+        "server": server,
+        "name": f"{client} {arrow} {server}",
+        "expected_gbps": test["expected_gbps"],
+        "gbps": None,
+        "percent": None,
+        "state": "missing",
+        "message": "",
+        "guilty_node": None,
+        "rdma_mtu": None,
+        "wrong_gid": [],
+        "evidence": {},
+    }
+    reasons = [excluded[node] for node in dict.fromkeys((client, server)) if node in excluded]
+    if reasons:
+        return {**result, "state": "excluded", "message": "; ".join(reasons)}
+    mine, theirs = records.get((test["id"], client)), records.get((test["id"], server))
+    result["evidence"] = evidence_of(mine, theirs)
+    mtus = [record["rdma_mtu"] for record in (mine, theirs) if record and record.get("rdma_mtu")]
+    result["rdma_mtu"] = min(mtus, default=None)
+    result["wrong_gid"] = wrong_gids(test, mine, theirs)
+    for status in TROUBLE_ORDER:
+        for node, record in ((client, mine), (server, theirs)):
+            if record is not None and record.get("status") == status:
+                return {**result, "state": status, "message": trouble_text(node, record), "guilty_node": guilty(status, node, test)}
+    return {**result, **figure_of(test, mine, theirs)}
+
+
+def figure_of(test: Mapping[str, Any], mine: Mapping[str, Any] | None, theirs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return state and figures of a test that no end complains about."""
+    done = [record for record in (mine, theirs) if record is not None and record.get("status") == "ok"]
+    gbps = next((record["gbps"] for record in done if record.get("gbps") is not None), None)
+    if gbps is None:
+        texts = [record.get("message") for record in (mine, theirs) if record is not None and record.get("message")]
+        return {"message": texts[0] if texts else "no result came from either end" if not done else "the tool printed no figure"}
+    expected = test["expected_gbps"]
+    if not isinstance(gbps, (int, float)) or not math.isfinite(gbps) or gbps < 0:
+        return {"state": "implausible", "message": f"the tool printed {gbps}, which is no rate"}
+    percent = round(100.0 * gbps / expected, 2) if expected else None
+    zero = gbps == 0 or (expected and gbps < ZERO_SHARE * expected)
+    return {"state": "zero" if zero else "ok", "gbps": float(gbps), "percent": percent}
+
+
+def trouble_text(node: str, record: Mapping[str, Any]) -> str:
+    """Return what an end says about its failure."""
+    parts = [str(part) for part in (record.get("message"), record.get("error")) if part]
+    return f"{node}: {' / '.join(parts) if parts else record.get('status')}"
+
+
+def guilty(status: str, node: str, test: Mapping[str, Any]) -> str | None:
+    """Return the node to look at when the two ends could not meet: the one that waits, or the one that did not come."""
+    if status == "control_blocked":
+        return test["server"]
+    if status == "peer_absent":
+        return test["server"] if node == test["client"] else test["client"]
+    return None
+
+
+def wrong_gids(test: Mapping[str, Any], mine: Mapping[str, Any] | None, theirs: Mapping[str, Any] | None) -> list[str]:
+    """Name the ends whose GID is not that of the planned address."""
+    found = []
+    for node, address, record in ((test["client"], test["client_address"], mine), (test["server"], test["server_address"], theirs)):
+        used = (record or {}).get("gid_ipv4")
+        if used and address and used != address:
+            found.append(f"{node} used the GID of {used} instead of {address}")
+    return found
+
+
+def evidence_of(mine: Mapping[str, Any] | None, theirs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what backs a figure: the sender's command, device, GIDs and counters, and the receiver's beside them."""
+    evidence = {key: mine[key] for key in EVIDENCE_KEYS if mine and mine.get(key) not in (None, {}, [])}
+    for key in ("command", "device", "gid_index", "gid_ipv4", "counters"):
+        if theirs and theirs.get(key) not in (None, {}, []):
+            evidence[f"server_{key}"] = theirs[key]
+    for side, record in (("tail", mine), ("server_tail", theirs)):
+        if record and record.get("status") != "ok" and record.get("tail"):
+            evidence[side] = record["tail"]
+    return evidence

@@ -1,0 +1,51 @@
+# Copyright (c) 2026, dgxspark.fabric contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The files that a plan becomes in its folder: plan.json, hostfile, cables.md, and each host's 40-cx7.yaml and nccl.env."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import Any
+
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.cabling_sheet import cabling_sheet
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError
+
+NETPLAN_FILE = "40-cx7.yaml"
+ENVIRONMENT_FILE = "nccl.env"
+MARK = "# Managed by dgxspark.fabric"
+"""How each file for a node begins; only files that begin so are ever removed."""
+
+
+def plan_documents(plan: dict[str, Any], render_netplan: Callable[[dict[str, Any]], str]) -> dict[str, str]:
+    """Return {path in the plan's folder: content}.
+
+    ``render_netplan`` makes the text of a netplan file from a node's document. A node whose cables all keep their addresses has no netplan
+    file. Raises FabricError when the value is no plan.
+    """
+    try:
+        documents = {"plan.json": json.dumps(plan, indent=2) + "\n", "hostfile": _hostfile(plan), "cables.md": cabling_sheet(plan)}
+        for name, node in plan["nodes"].items():
+            if node["netplan"]["ethernets"]:
+                documents[str(PurePosixPath(name, NETPLAN_FILE))] = render_netplan(node["netplan"])
+            documents[str(PurePosixPath(name, ENVIRONMENT_FILE))] = _environment(node)
+    except (KeyError, TypeError, AttributeError) as problem:
+        raise FabricError(f"the plan to write is incomplete ({type(problem).__name__}: {problem}); pass the result of the filter dgxspark.fabric.plan") from problem
+    return documents
+
+
+def _hostfile(plan: dict[str, Any]) -> str:
+    lines = [f"{MARK}: hosts in NCCL's rank order, on management addresses"]
+    for entry in plan["hostfile"]:
+        lines += [f"# {entry['node']}", f"{entry['address']} slots={entry['slots']}"]
+    return "\n".join(lines) + "\n"
+
+
+def _environment(node: dict[str, Any]) -> str:
+    lines = [f"{MARK}: NCCL's environment on {node['name']}"]
+    for entry in node["nccl_environment"]:
+        lines += [f"# {entry['reason']}", f"{entry['name']}={entry['value']}"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,89 @@
+# Copyright (c) 2026, dgxspark.fabric contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a rule can ask about: the facts of a subject, by scope, as documented in ``docs/checks.md``."""
+
+from __future__ import annotations
+
+COMMON_FACTS = {
+    "plan": "of the plan: `cluster`, `topology`, `shape`, `mtu`, `rdma_mtu`, `link_gbps`, `switchless` (no switch and more than one pair)",
+    "mode": "`validate` or `check`",
+    "subject": "the name under which the finding is reported",
+    "outcome": "status of every rule already judged on this subject, by id (for `op: matches`)",
+}
+
+SCOPE_FACTS = {
+    "node": {
+        "node": "inventory name",
+        "number": "node number",
+        "answered": "true when facts came from the node",
+        "unreachable": "why there are none, else empty",
+        "lost": "why the node dropped out in mid-run, else empty",
+        "facts": "everything `fabric_facts` saw on the node",
+        "measuring": "of the load test: `status`, `refused` (true/false), `problem` (text, else empty), `message`",
+        "busy": "programs that held RDMA queue pairs, one text each",
+    },
+    "interface": {
+        "node": "inventory name",
+        "interface": "interface name",
+        "port": "0 or 1",
+        "rail": "`a` or `b`",
+        "cable": "cable name",
+        "ends": "both ends of the cable, in words",
+        "where": "node, interface, port and rail, in words",
+        "peers": "the interfaces at the other end, in words",
+        "planned": "the plan's `address`, `prefix`, `mtu`, `rdma_device`",
+        "present": "true when the node has this interface",
+        "live": "what `fabric_facts` saw of the interface",
+        "rdma": "what `fabric_facts` saw of its RDMA device",
+        "master": "bond, bridge or team that owns the interface, else empty",
+        "speed_gbps": "link speed in 10^9 bit/s, null when the kernel does not tell",
+        "speed_percent": "the same in percent of the planned link speed",
+        "addresses": "IPv4 addresses found, as address/prefix",
+        "address_present": "true when the planned address is there",
+        "gid_present": "true when the RDMA device has a RoCE v2 GID of the planned address",
+        "gids": "GIDs found, in words",
+        "shared_network": "other interfaces of the node in the same IPv4 network",
+        "duplicate_owners": "other owners of an address of this interface, in words",
+    },
+    "rail": {
+        "cable": "cable name",
+        "rail": "`a` or `b`",
+        "ends": "both ends of the cable, in words",
+        "where": "cable and rail, in words",
+        "nodes": "names of the nodes at its ends",
+        "interfaces": "one entry an end: `node`, `interface`, `port`, `carrier`, `admin_up`, `speed_gbps`, `mtu`",
+        "carrier": "true when every end has a link, null when an end does not tell",
+        "down": "the ends without a link, in words",
+        "twin_up": "true when the other rail of the same cable has a link at all its ends",
+        "path": "pings: `missing`, `wrong_route`, `wrong_neighbour` (texts); `small_percent`, `full_percent` (worst share of answers), "
+        "`lost` and `full_lost` (which ones, in words), `largest_mtu`, `size`",
+        "rdma": "load tests: `missing`, `zero`, `timeouts`, `failed`, `voided`, `blocked`, `absent`, `above_ceiling`, `wrong_gid` (texts); `blocked_node`, "
+        "`absent_node`; `directed` and `bidirectional` (of the worst: `percent`, `gbps`, `expected_gbps`, `text`); `best_percent`; `mtu`; `tests`",
+    },
+    "cable": {
+        "cable": "cable name",
+        "ends": "both ends of the cable, in words",
+        "nodes": "names of the nodes at its ends",
+        "switch": "true when one end is a switch",
+        "unanswered": "why a node at its ends gave no answer, else empty",
+        "unanswered_nodes": "the names of these nodes",
+        "rdma": "both rails at once: `sum` (of the worst direction: `percent`, `gbps`, `expected_gbps`, `text`), `above_ceiling` (texts)",
+    },
+    "segment": {
+        "segment": "segment name",
+        "rail": "`a` or `b`",
+        "network": "IPv4 network",
+        "members": "one entry a member: `node`, `interface`, `address`",
+    },
+    "cluster": {
+        "cluster": "cluster name",
+        "nodes": "everything `fabric_facts` saw, by node",
+    },
+}
+
+
+def names_of(scope: str) -> dict[str, str]:
+    """Return the documented top-level facts of a scope, name to meaning."""
+    return {**SCOPE_FACTS[scope], **COMMON_FACTS}

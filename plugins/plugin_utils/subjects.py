@@ -1,0 +1,256 @@
+# Copyright (c) 2026, dgxspark.fabric contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Everything that is judged, laid out with its facts: nodes, interfaces, rails, cables, segments and the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_address import duplicate_owners, gid_texts, has_address, has_gid, shared_networks
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_node import attendance, busy_texts, measuring
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_path import rail_paths
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_rdma import Limits, cable_facts, load_results, put_down, rail_facts
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.evaluate import Subject
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import LAYERS, RailKey
+
+RAILS = ("a", "b")
+IN_CHECK_MODE = "not measured in check mode"
+NO_ADDRESS = "not measured: the plan gives this rail no IPv4 address, so it has no test of its own"
+
+
+class Cluster:
+    """The facts of one run, asked by subject. Built once; read only."""
+
+    def __init__(self, data: Mapping[str, Any], limits: Limits) -> None:
+        self.data = data
+        self.plan = data["plan"]
+        self.seats = attendance(data)
+        self.silent = {**self.seats["unreachable"], **self.seats["lost"]}
+        gone = {node: f"not measured: {node} did not answer" for node in self.silent}
+        idle = {node: f"not measured: {reason}" for node, reason in self.seats["idle"].items()}
+        absent = {node: f"not tested: {reason}" for node, reason in self.seats["not_tested"].items()}
+        self.duplicates = duplicate_owners(data["nodes"], self.plan)
+        self.paths = rail_paths(data, {**gone, **absent})
+        self.results = put_down(load_results(data, {**idle, **gone, **absent}), limits)
+        self.with_tests = {node for test in self.plan["tests"] for node in (test["client"], test["server"])}
+        self.common = {
+            "plan": {
+                **{key: self.plan.get(key) for key in ("cluster", "topology", "shape", "mtu", "rdma_mtu", "link_gbps")},
+                "switchless": self.plan.get("shape") in ("mesh", "ring", "graph"),
+            },
+            "mode": data["mode"],
+        }
+        self.by_cable = interfaces_by_cable(self.plan)
+
+    @property
+    def ceilings(self) -> Mapping[str, float]:
+        """Rates that no measurement can exceed, Gb/s."""
+        return self.plan["expected"].get("ceiling_gbps") or {}
+
+    def subjects(self) -> Iterable[Subject]:
+        """Lay out every subject, lowest scope first."""
+        for node in self.plan["nodes"]:
+            yield self.node(node)
+        for cable in self.plan["cables"]:
+            if self.untested(cable) is None:
+                for interface in self.by_cable.get(cable["name"], []):
+                    if interface["node"] not in self.silent:
+                        yield self.interface(cable, interface)
+                for rail in self.rails_of(cable):
+                    yield self.rail(cable, rail)
+            yield self.cable(cable)
+        for segment in self.plan["segments"].values():
+            yield self.segment(segment)
+        yield Subject("cluster", self.plan["cluster"], {**self.common, "cluster": self.plan["cluster"], "nodes": dict(self.data["nodes"])})
+
+    def rails_of(self, cable: Mapping[str, Any]) -> list[str]:
+        """Return the rails of a cable that the plan uses."""
+        return sorted({interface["rail"] for interface in self.by_cable.get(cable["name"], [])})
+
+    def untested(self, cable: Mapping[str, Any]) -> str | None:
+        """Say why a cable is not tested at all, when a node at its ends is outside --limit."""
+        reasons = [self.seats["not_tested"][node] for node in cable_nodes(cable) if node in self.seats["not_tested"]]
+        return f"not tested: {'; '.join(reasons)}" if reasons else None
+
+    def node(self, node: str) -> Subject:
+        """Lay out a node."""
+        facts = self.data["nodes"].get(node) or {}
+        tested = node not in self.seats["not_tested"]
+        skips = {} if tested else {layer: f"not tested: {self.seats['not_tested'][node]}" for layer in LAYERS}
+        return Subject(
+            "node",
+            node,
+            {
+                **self.common,
+                "node": node,
+                "number": self.plan["nodes"][node].get("number"),
+                "answered": bool(facts),
+                "unreachable": self.seats["unreachable"].get(node, ""),
+                "lost": self.seats["lost"].get(node, ""),
+                "facts": facts,
+                "measuring": measuring(self.data, node, node in self.with_tests),
+                "busy": busy_texts(facts),
+            },
+            nodes=(node,),
+            not_judged=skips,
+        )
+
+    def interface(self, cable: Mapping[str, Any], planned: Mapping[str, Any]) -> Subject:
+        """Lay out an interface of a node that answered."""
+        node, name, rail = planned["node"], planned["name"], planned["rail"]
+        node_facts = self.data["nodes"].get(node) or {}
+        live = (node_facts.get("interfaces") or {}).get(name)
+        rdma = (node_facts.get("rdma_devices") or {}).get(planned["rdma_device"])
+        speed = (live or {}).get("speed_mbps")
+        link = self.plan["link_gbps"]
+        facts = {
+            **self.common,
+            "node": node,
+            "interface": name,
+            "port": planned["port"],
+            "rail": rail,
+            "cable": cable["name"],
+            "ends": ends_text(cable),
+            "where": interface_text(planned),
+            "peers": [f"{peer['node']} {peer['interface']}" for peer in planned.get("peers") or []],
+            "planned": {key: planned.get(key) for key in ("address", "prefix", "mtu", "rdma_device")},
+            "present": live is not None,
+            "live": live or {},
+            "rdma": rdma or {},
+            "rdma_present": rdma is not None,
+            "master": (live or {}).get("master") or "",
+            "speed_gbps": None if not speed or speed < 0 else speed / 1000.0,
+            "speed_percent": None if not speed or speed < 0 or not link else 100.0 * speed / 1000.0 / link,
+            "addresses": list((live or {}).get("addresses") or []),
+            "address_present": has_address(live or {}, planned.get("address")),
+            "gid_present": has_gid(rdma or {}, planned.get("address")),
+            "gids": gid_texts(rdma or {}),
+            "shared_network": shared_networks(node_facts, name),
+            "duplicate_owners": self.duplicates.get((node, name), []),
+        }
+        return Subject("interface", f"{node}:{name}", facts, (node,), cable["name"], rail, ((cable["name"], rail),))
+
+    def rail(self, cable: Mapping[str, Any], rail: str) -> Subject:
+        """Lay out one rail of a cable."""
+        key: RailKey = (cable["name"], rail)
+        ends = [self.end(interface) for interface in self.by_cable[cable["name"]] if interface["rail"] == rail]
+        twins = [self.end(interface) for interface in self.by_cable[cable["name"]] if interface["rail"] != rail]
+        results = self.results.get(key, [])
+        facts = {
+            **self.common,
+            "cable": cable["name"],
+            "rail": rail,
+            "ends": ends_text(cable),
+            "where": f"cable {cable['name']}, rail {rail}",
+            "nodes": list(cable_nodes(cable)),
+            "interfaces": ends,
+            "carrier": all_up(ends),
+            "down": [f"{end['node']} {end['interface']}" for end in ends if end["carrier"] is False],
+            "twin_up": all_up(twins) is True,
+            "path": self.paths.get(key, {}),
+            "rdma": rail_facts(results, self.ceilings),
+        }
+        return Subject("rail", f"{cable['name']}/{rail}", facts, cable_nodes(cable), cable["name"], rail, (key,), self.not_judged(key, results))
+
+    def not_judged(self, key: RailKey, results: list[dict[str, Any]]) -> dict[str, str]:
+        """Say which layers of a rail nobody measured, when that is as it should be."""
+        reasons: dict[str, str] = {}
+        addressed = any(interface.get("address") for interface in self.by_cable[key[0]] if interface["rail"] == key[1])
+        absent = "; ".join(f"not tested: {reason}" for reason in self.seats["not_tested"].values())
+        if self.data["mode"] == "check":
+            reasons["rdma"] = IN_CHECK_MODE
+            if not self.data["paths"]:
+                reasons["path"] = IN_CHECK_MODE
+        elif not results:
+            reasons["rdma"] = NO_ADDRESS if not addressed else "the plan has no test for this rail"
+        elif all(result["state"] == "excluded" and result["message"].startswith("not tested") for result in results):
+            reasons["rdma"] = absent
+        elif all(result["blamed"] for result in results):
+            others = sorted({result["blamed"] for result in results})
+            reasons["rdma"] = f"its only tests fall short together with {', '.join(others)}, where they are counted: one test cannot tell the two apart"
+        if key not in self.paths and "path" not in reasons:
+            if not addressed:
+                reasons["path"] = NO_ADDRESS
+            elif absent:
+                reasons["path"] = absent
+        return reasons
+
+    def cable(self, cable: Mapping[str, Any]) -> Subject:
+        """Lay out a cable as a whole."""
+        name = cable["name"]
+        nodes = cable_nodes(cable)
+        silent = {node: self.silent[node] for node in nodes if node in self.silent}
+        rails = {rail: self.results.get((name, rail), []) for rail in self.rails_of(cable)}
+        untested = self.untested(cable)
+        skips = {layer: untested for layer in LAYERS} if untested else {}
+        if self.data["mode"] == "check" and not untested:
+            skips = {"rdma": IN_CHECK_MODE}
+        facts = {
+            **self.common,
+            "cable": name,
+            "ends": ends_text(cable),
+            "nodes": list(nodes),
+            "switch": bool(cable.get("switch")),
+            "unanswered": "; ".join(f"{node} did not answer" for node in silent),
+            "unanswered_nodes": list(silent),
+            "rdma": cable_facts(rails, self.ceilings),
+        }
+        return Subject("cable", name, facts, nodes, name, None, tuple((name, rail) for rail in self.rails_of(cable)), skips)
+
+    def segment(self, segment: Mapping[str, Any]) -> Subject:
+        """Lay out a segment; it touches no rail, so what is found on it hides nothing."""
+        facts = {**self.common, "segment": segment["name"], "rail": segment["rail"], "network": segment.get("network"), "members": segment.get("members", [])}
+        nodes = tuple(dict.fromkeys(member["node"] for member in segment.get("members", [])))
+        return Subject("segment", segment["name"], facts, nodes, None, segment["rail"])
+
+    def end(self, planned: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what matters of one end of a rail."""
+        live = ((self.data["nodes"].get(planned["node"]) or {}).get("interfaces") or {}).get(planned["name"]) or {}
+        speed = live.get("speed_mbps")
+        return {
+            "node": planned["node"],
+            "interface": planned["name"],
+            "port": planned["port"],
+            "carrier": live.get("carrier"),
+            "admin_up": live.get("admin_up"),
+            "speed_gbps": speed / 1000.0 if speed and speed > 0 else None,
+            "mtu": live.get("mtu"),
+        }
+
+
+def interfaces_by_cable(plan: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """List the planned interfaces of every cable, with their node, in the order of its ends."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for node, planned in plan["nodes"].items():
+        for interface in planned["interfaces"].values():
+            found.setdefault(interface["cable"], []).append({**interface, "node": node})
+    order = {cable["name"]: cable_nodes(cable) for cable in plan["cables"]}
+    for cable, interfaces in found.items():
+        interfaces.sort(key=lambda interface: (order[cable].index(interface["node"]), interface["rail"]))
+    return found
+
+
+def cable_nodes(cable: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the nodes at the ends of a cable."""
+    return tuple(dict.fromkeys(end["node"] for end in (cable["a"], cable["b"]) if end))
+
+
+def ends_text(cable: Mapping[str, Any]) -> str:
+    """Return both ends of a cable in words."""
+    ends = [f"{end['node']} port {end['port']}" for end in (cable["a"], cable["b"]) if end]
+    return " and ".join([*ends, "the switch"] if cable.get("switch") else ends)
+
+
+def interface_text(planned: Mapping[str, Any]) -> str:
+    """Return an interface in words."""
+    return f"{planned['node']} {planned['name']} (port {planned['port']}, rail {planned['rail']})"
+
+
+def all_up(ends: list[dict[str, Any]]) -> bool | None:
+    """Tell whether all ends have a link: false when one says no, else null when one does not say."""
+    if any(end["carrier"] is False for end in ends):
+        return False
+    return None if not ends or any(end["carrier"] is None for end in ends) else True

@@ -1,0 +1,81 @@
+# Copyright (c) 2026, dgxspark.fabric contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One of the Sparks as controller: the checkout copied there, a plain user, sudo that asks for a password."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+
+import pytest
+
+from conftest import LAB, ROOT, Lab
+
+USER = PASSWORD = "spark"
+INVENTORY = """\
+spark:
+  vars:
+    fabric_cluster_name: own
+    fabric_topology: pair
+    fabric_test_seconds: 2
+    fabric_rules: {rules}
+    fabric_rail_gbps: {rail}
+    fabric_rail_bidirectional_gbps: {both}
+    ansible_user: spark
+    ansible_python_interpreter: /usr/bin/python3
+  hosts:
+    spark1:
+      ansible_connection: local
+    spark2:
+      ansible_host: 10.77.0.12
+"""
+
+
+@pytest.fixture(scope="module")
+def controller(lab: Lab) -> Lab:
+    """Return an untouched pair whose spark1 holds a copy of the checkout and may log in on spark2."""
+    lab.call("up", "--topology", "pair", "--nodes", "2")
+    lab.call("reset")
+    files = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True).stdout
+    present = b"\0".join(name for name in files.split(b"\0") if name and (ROOT / name.decode()).exists())
+    archive = subprocess.run(["tar", "--null", "-T", "-", "-czf", "-"], cwd=ROOT, check=True, capture_output=True, input=present).stdout
+    subprocess.run([str(LAB), "ssh", "spark1", "--", "mkdir -p /home/spark/checkout && tar -xzf - -C /home/spark/checkout && chown -R spark: /home/spark"],
+                   input=archive, check=True)
+    as_user(lab, "test -e ~/.ssh/id_ed25519 || ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519")
+    key = as_user(lab, "cat ~/.ssh/id_ed25519.pub").strip()
+    lab.ssh("spark2", f"install -d -m 700 -o spark -g spark ~spark/.ssh && echo {shlex.quote(key)} >> ~spark/.ssh/authorized_keys && chown spark: ~spark/.ssh/authorized_keys")
+    host_key = lab.ssh("spark2", "cut -d' ' -f1,2 /etc/ssh/ssh_host_ed25519_key.pub").strip()
+    as_user(lab, f"echo 10.77.0.12 {shlex.quote(host_key)} >> ~/.ssh/known_hosts")
+    link = "~/checkout/.ansible/collections/ansible_collections/dgxspark"
+    as_user(lab, f"mkdir -p {link} && ln -sfn ../../../.. {link}/fabric && mkdir -p ~/checkout/inventories/own")
+    # The emulation's rates, which the lab calibrated.
+    calibrated = json.loads(lab.call("status", "--json").stdout)["calibration"]
+    text = INVENTORY.format(rail=json.dumps(calibrated["rail_gbps"]), both=json.dumps(calibrated["rail_bidirectional_gbps"]), rules=json.dumps(calibrated["rules"]))
+    as_user(lab, f"printf %s {shlex.quote(text)} > ~/checkout/inventories/own/hosts.yml")
+    return lab
+
+
+def as_user(lab: Lab, command: str, check: bool = True) -> str:
+    """Run a command on spark1 as the plain user."""
+    return lab.ssh("spark1", f"runuser -u {USER} -- env HOME=/home/spark bash -lc {shlex.quote(command)}", check=check, timeout=1800)
+
+
+def playbook(lab: Lab, name: str, *args: str) -> tuple[int, str]:
+    """Run a playbook on spark1; the password of sudo is typed, as a user would."""
+    output = as_user(lab, f"cd ~/checkout && echo {PASSWORD} | ansible-playbook -i inventories/own {name} --ask-become-pass {shlex.join(args)} 2>&1; echo status $?", check=False)
+    print(output)
+    text, _unused, status = output.rstrip().rpartition("status ")
+    return int(status), text
+
+
+@pytest.mark.long
+def test_provision_check_and_validate(controller: Lab) -> None:
+    assert playbook(controller, "playbooks/provision.yml")[0] == 0
+    assert playbook(controller, "site.yml", "--check", "--diff")[0] == 0
+    status, output = playbook(controller, "playbooks/validate.yml")
+    assert status == 0
+    report = json.loads(as_user(controller, "cat ~/checkout/reports/own/latest/report.json"))
+    assert report["verdict"]["status"] == "pass", output

@@ -1,0 +1,442 @@
+# Copyright (c) 2026, dgxspark.fabric contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The executor on a loopback cluster: rounds, evidence, and every way in which the other end can fail."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from ansible_collections.dgxspark.fabric.plugins.module_utils import job_state, perftest_spec, rendezvous
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import loopback_cluster  # noqa: E402
+from loopback_cluster import Loopback, write_device  # noqa: E402
+
+
+@pytest.fixture
+def pair(tmp_path: pathlib.Path) -> Loopback:
+    """Return a cluster of two nodes."""
+    return Loopback(tmp_path, 2)
+
+
+def left_behind(folder: pathlib.Path) -> list[str]:
+    """Return the command lines of test doubles that still run."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            if str(folder / "ib_write_bw") in line and " -p " in line:
+                found.append(line)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind(tmp_path: pathlib.Path):
+    """No test may leave a tool running."""
+    yield
+    until = time.monotonic() + 2
+    while left_behind(tmp_path) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert left_behind(tmp_path) == []
+
+
+def test_three_nodes_walk_two_rounds(tmp_path: pathlib.Path) -> None:
+    cluster = Loopback(tmp_path, 3)
+    clockwise = [cluster.test(0, *ends) for ends in (("n1", "n2"), ("n2", "n3"), ("n3", "n1"))]
+    back = [cluster.test(1, *ends, bidirectional=True) for ends in (("n2", "n1"), ("n3", "n2"), ("n1", "n3"))]
+    records = cluster.run()
+    for name, tests in records.items():
+        for identity, record in tests.items():
+            assert (record["status"], record["error"], record["version"], record["attempts"]) == ("ok", None, "6.24", 1), (name, record)
+            assert (record["gbps"], record["size_bytes"], record["rdma_mtu"], record["gid_index"], record["exit_code"]) == (98.21, 65536, 4096, 1, 0)
+            assert record["command"][1:5] == ["-d", record["device"], "-x", "1"]
+            assert record["peer_status"] == "ok"
+            assert record["started"] <= record["ended"]
+        assert {record["role"] for identity, record in tests.items() if identity in clockwise} == {"client", "server"}
+        first = max(record["ended"] for identity, record in tests.items() if identity in clockwise)
+        assert first <= min(record["started"] for identity, record in tests.items() if identity in back)
+    client = records["n1"][clockwise[0]]
+    assert client["command"][-1] == cluster.addresses["n2"]
+    assert "-b" in records["n1"][back[2]]["command"]
+    assert cluster.results["n1"]["status"] == "done"
+    on_disk = json.loads((tmp_path / "n1/state/run-of-the-test/result.json").read_text())
+    assert on_disk["tests"] == cluster.results["n1"]["tests"]
+    progress = json.loads((tmp_path / "n1/state/run-of-the-test/progress.json").read_text())
+    assert (progress["status"], progress["round"], progress["rounds"], progress["seconds_left"]) == ("done", 2, 2, 0.0)
+    assert (tmp_path / "n1/state/run-of-the-test").stat().st_mode & 0o777 == 0o700
+
+
+def test_both_rails_of_a_cable_start_together(pair: Loopback) -> None:
+    ids = [pair.test(0, "n1", "n2"), pair.test(0, "n1", "n2")]
+    records = pair.run()
+    starts = [records["n1"][identity]["started"] for identity in ids]
+    assert abs(starts[0] - starts[1]) < 0.1
+    assert all(records["n1"][identity]["status"] == "ok" for identity in ids)
+
+
+def test_absent_peer_costs_its_own_tests_alone(tmp_path: pathlib.Path) -> None:
+    cluster = Loopback(tmp_path, 3)
+    good = cluster.test(0, "n1", "n2")
+    lost = [cluster.test(0, "n2", "n3"), cluster.test(1, "n3", "n1"), cluster.test(2, "n1", "n3")]
+    later = cluster.test(3, "n2", "n1")
+    began = time.monotonic()
+    records = cluster.run("n3")
+    assert time.monotonic() - began < 6
+    assert records["n1"][good]["status"] == records["n2"][good]["status"] == "ok"
+    assert records["n1"][later]["status"] == records["n2"][later]["status"] == "ok"
+    for name, identity in (("n2", lost[0]), ("n1", lost[1]), ("n1", lost[2])):
+        record = records[name][identity]
+        assert (record["status"], record["error"]) == ("peer_absent", "connect_refused")
+        assert "n3" in record["message"] and str(cluster.control_port) in record["message"]
+    # the second test with the dead peer did not wait for it again
+    assert cluster.jobs["n1"]._spent[2] < 0.3
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_control_port_that_swallows_everything(pair: Loopback, answers: bool) -> None:
+    """A listener whose queue is full answers no SYN, as a firewall that drops does."""
+    identity = pair.test(0, "n1", "n2")
+    with socket.socket() as hole:
+        hole.bind((pair.addresses["n2"], pair.control_port))
+        hole.listen(0)
+        plugs = [socket.socket() for dummy in range(3)]
+        for plug in plugs:
+            plug.setblocking(False)
+            plug.connect_ex((pair.addresses["n2"], pair.control_port))
+        time.sleep(0.1)
+        pair.answers = answers
+        record = pair.run("n2")["n1"][identity]
+        for plug in plugs:
+            plug.close()
+    assert (record["status"], record["error"]) == (("control_blocked", "control_timeout") if answers else ("peer_absent", "connect_timeout"))
+    assert pair.addresses["n2"] in record["message"] and "firewall" in record["message"] and "n2" in record["message"]
+
+
+def test_one_way_firewall_blocks_the_tests_towards_it(pair: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    """n1 cannot reach n2's control port, but n2 reaches n1: n2 is alive, and its port is blocked."""
+    towards, away = pair.test(0, "n1", "n2"), pair.test(1, "n2", "n1")
+    real = rendezvous.dial
+
+    def dial(address: tuple, family: int, source: str | None) -> tuple[socket.socket, bool]:
+        if address[0] == pair.addresses["n2"]:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+        return real(address, family, source)
+
+    monkeypatch.setattr(rendezvous, "dial", dial)
+    records = pair.run()
+    record = records["n1"][towards]
+    assert (record["status"], record["error"]) == ("control_blocked", "control_refused")
+    assert "firewall" in record["message"] and "it speaks to this node" in record["message"]
+    assert (records["n2"][towards]["status"], records["n2"][towards]["error"]) == ("control_blocked", "control_refused")
+    assert records["n1"][away]["status"] == records["n2"][away]["status"] == "ok"
+
+
+def test_tool_hangs(pair: Loopback) -> None:
+    identity = pair.test(0, "n1", "n2")
+    after = pair.test(1, "n2", "n1")
+    pair.faults[f"{pair.port(identity)}/client"] = "hang"
+    records = pair.run()
+    assert (records["n1"][identity]["status"], records["n1"][identity]["error"], records["n1"][identity]["gbps"]) == ("timeout", "hang", None)
+    assert (records["n2"][identity]["status"], records["n2"][identity]["gbps"]) == ("timeout", None)
+    assert records["n1"][after]["status"] == records["n2"][after]["status"] == "ok"
+
+
+def test_children_of_a_tool_are_ended_with_it(pair: Loopback) -> None:
+    identity = pair.test(0, "n1", "n2")
+    pair.faults[f"{pair.port(identity)}/client"] = "child"
+    assert pair.run()["n1"][identity]["status"] == "timeout"
+
+
+@pytest.mark.parametrize(("fault", "error"), [("zero", "zero_row"), ("no_row", "zero_row"), ("error12", "transport_retry_exceeded")])
+def test_no_number_is_no_measurement(pair: Loopback, fault: str, error: str) -> None:
+    identity = pair.test(0, "n1", "n2")
+    pair.faults[f"{pair.port(identity)}/client"] = fault
+    record = pair.run()["n1"][identity]
+    assert (record["status"], record["error"], record["gbps"]) == ("failed", error, None)
+    assert record["tail"]
+
+
+def test_client_dies_without_text(pair: Loopback) -> None:
+    identity = pair.test(0, "n1", "n2")
+    pair.faults[f"{pair.port(identity)}/client"] = "die"
+    records = pair.run()
+    assert (records["n1"][identity]["status"], records["n1"][identity]["error"], records["n1"][identity]["exit_code"]) == ("failed", "no_output", 1)
+    assert records["n2"][identity]["status"] == "failed"
+
+
+def test_server_that_lingers_is_ended(pair: Loopback) -> None:
+    identity = pair.test(0, "n1", "n2")
+    pair.faults[f"{pair.port(identity)}/server"] = "linger"
+    records = pair.run()
+    assert records["n1"][identity]["status"] == records["n2"][identity]["status"] == "ok"
+
+
+def test_server_that_never_listens(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = Loopback(tmp_path, 2)
+    identity = pair.test(0, "n1", "n2")
+    pair.faults[f"{pair.port(identity)}/server"] = "deaf"
+    monkeypatch.setattr(loopback_cluster, "PATIENCE", loopback_cluster.Patience(gid=0.2, listen=0.5, peer_end=0.8, exchange=1.0, poll=0.02))
+    records = pair.run()
+    assert (records["n2"][identity]["status"], records["n2"][identity]["error"]) == ("timeout", "not_listening")
+    assert (records["n1"][identity]["status"], records["n1"][identity]["error"]) == ("timeout", "not_listening")
+
+
+def test_server_port_taken(pair: Loopback) -> None:
+    identity = pair.test(0, "n1", "n2")
+    with socket.socket() as other:
+        other.bind(("0.0.0.0", pair.port(identity)))
+        other.listen(1)
+        records = pair.run()
+    assert (records["n2"][identity]["status"], records["n2"][identity]["error"]) == ("failed", "port_taken")
+    assert (records["n1"][identity]["status"], records["n1"][identity]["error"]) == ("failed", "port_taken")
+    assert records["n1"][identity]["message"].startswith("n2 says: ")
+
+
+def test_tool_that_cannot_connect_shows_a_firewall(pair: Loopback) -> None:
+    identity = pair.test(0, "n1", "n2")
+    pair.faults[f"{pair.port(identity)}/client"] = "refuse"
+    records = pair.run()
+    for name in ("n1", "n2"):
+        assert records[name][identity]["status"] == "control_blocked"
+    assert "firewall" in records["n1"][identity]["message"] and str(pair.port(identity)) in records["n1"][identity]["message"]
+
+
+def test_client_that_never_arrives_shows_a_firewall(pair: Loopback) -> None:
+    identity = pair.test(0, "n1", "n2")
+    pair.faults[f"{pair.port(identity)}/client"] = "deaf"
+    records = pair.run()
+    assert (records["n2"][identity]["status"], records["n2"][identity]["error"]) == ("control_blocked", "test_port_blocked")
+    assert (records["n1"][identity]["status"], records["n1"][identity]["error"]) == ("control_blocked", "test_port_blocked")
+
+
+def test_tool_missing_names_the_package(pair: Loopback) -> None:
+    identity = pair.test(0, "n1", "n2")
+    pair.tool = None
+    records = pair.run()
+    for name in ("n1", "n2"):
+        assert (records[name][identity]["status"], records[name][identity]["error"]) == ("failed", "tool_missing")
+    assert "package perftest" in records["n1"][identity]["message"]
+
+
+@pytest.mark.parametrize(("what", "error"), [("device", "device_missing"), ("gid", "gid_missing"), ("port", "link_down")])
+def test_own_end_not_fit(pair: Loopback, tmp_path: pathlib.Path, what: str, error: str) -> None:
+    identity = pair.test(0, "n1", "n2")
+    if what == "device":
+        (tmp_path / "n2/sys/class/infiniband/roce_n1").rename(tmp_path / "gone")
+    elif what == "gid":
+        write_device(tmp_path / "n2", "roce_n1", "eth_n1", "10.9.9.9")
+    else:
+        write_device(tmp_path / "n2", "roce_n1", "eth_n1", "10.1.2.2", "1: DOWN")
+    records = pair.run()
+    assert (records["n2"][identity]["status"], records["n2"][identity]["error"]) == ("failed", error)
+    assert (records["n1"][identity]["status"], records["n1"][identity]["error"]) == ("failed", error)
+    assert "n2" in records["n1"][identity]["message"]
+
+
+def change_gids(script: pathlib.Path, root: pathlib.Path, times: int) -> str:
+    """Return a fault that changes the GID table of ``root`` during the first ``times`` runs of a tool."""
+    port = root / "sys/class/infiniband/roce_n1/ports/1"
+    script.write_text(
+        f"import pathlib\ncount = pathlib.Path({str(script)!r} + '.count')\ndone = int(count.read_text()) if count.exists() else 0\n"
+        f"count.write_text(str(done + 1))\nport = pathlib.Path({str(port)!r})\n"
+        f"if done < {times}:\n    (port / 'gid_attrs/types/2').write_text('RoCE v2')\n"
+        "    (port / 'gids/2').write_text('0000:0000:0000:0000:0000:ffff:0a09:0%d01' % (done + 1))\n", encoding="utf-8")
+    return f"script:{script}"
+
+
+def test_changed_addresses_make_a_test_void_and_it_is_repeated(pair: Loopback, tmp_path: pathlib.Path) -> None:
+    identity = pair.test(0, "n1", "n2")
+    pair.faults[f"{pair.port(identity)}/server"] = change_gids(tmp_path / "change", tmp_path / "n2", 1)
+    records = pair.run()
+    for name in ("n1", "n2"):
+        assert (records[name][identity]["status"], records[name][identity]["attempts"], records[name][identity]["gbps"]) == ("ok", 2, 98.21)
+
+
+def test_changing_twice_is_void(pair: Loopback, tmp_path: pathlib.Path) -> None:
+    identity = pair.test(0, "n1", "n2")
+    pair.faults[f"{pair.port(identity)}/server"] = change_gids(tmp_path / "change", tmp_path / "n2", 9)
+    records = pair.run()
+    for name in ("n1", "n2"):
+        assert (records[name][identity]["status"], records[name][identity]["attempts"], records[name][identity]["gbps"]) == ("void", 2, None)
+    assert "GID table changed" in records["n2"][identity]["message"]
+
+
+def test_counters_are_deltas(pair: Loopback, tmp_path: pathlib.Path) -> None:
+    identity = pair.test(0, "n1", "n2")
+    script = tmp_path / "count"
+    counter = tmp_path / "n2/sys/class/infiniband/roce_n1/ports/1/hw_counters/rcvd_pkts"
+    script.write_text(f"import pathlib\npathlib.Path({str(counter)!r}).write_text('742')\n", encoding="utf-8")
+    pair.faults[f"{pair.port(identity)}/server"] = f"script:{script}"
+    records = pair.run()
+    assert records["n2"][identity]["counters"] == {"rcvd_pkts": 642, "tx_bytes": 0}
+    assert records["n1"][identity]["counters"] == {"tx_bytes": 0}
+
+
+def test_busy_node_refuses_and_says_so_to_its_peer(pair: Loopback) -> None:
+    identity = pair.test(0, "n1", "n2")
+    pair.users["n2"] = json.dumps([{"ifname": "roce_n1", "lqpn": 1, "comm": "ib_core"}, {"ifname": "roce_n1", "lqpn": 17, "pid": 999999, "comm": "vllm"}])
+    records = pair.run()
+    assert pair.results["n2"]["status"] == "refused_busy"
+    assert "vllm (pid 999999) on roce_n1" in pair.results["n2"]["message"]
+    assert (records["n1"][identity]["status"], records["n1"][identity]["error"]) == ("not_run", "busy")
+    assert "vllm" in records["n1"][identity]["message"]
+
+
+def test_busy_node_measures_when_told_to(pair: Loopback) -> None:
+    identity = pair.test(0, "n1", "n2")
+    pair.users["n2"] = json.dumps([{"ifname": "roce_n1", "pid": 999999, "comm": "vllm"}])
+    assert pair.run(force_busy=True)["n2"][identity]["status"] == "ok"
+
+
+def test_left_out_tests_are_in_the_result(pair: Loopback) -> None:
+    pair.test(0, "n1", "n2")
+    left_out = [{"id": "r0-n1-n9-a", "role": "client", "error": "not_observed", "message": "n9 was not observed"}]
+    record = pair.run(not_run=left_out)["n1"]["r0-n1-n9-a"]
+    assert (record["status"], record["message"], record["gbps"], record["counters"]) == ("not_run", "n9 was not observed", None, {})
+
+
+RUNNER = """
+import json, pathlib, sys
+sys.path[:0] = [{unit!r}, {here!r}]
+import conftest
+import loopback_cluster as cluster
+from ansible_collections.dgxspark.fabric.plugins.module_utils import perftest_job, perftest_spec
+folder, name = pathlib.Path(sys.argv[1]), sys.argv[2]
+machine = perftest_job.Machine(directory=folder / name / "state", tree=cluster.Tree(folder / name), find_tool=lambda tool: str(folder / "ib_write_bw"),
+                               list_users=lambda: "[]", timing=cluster.TIMING, patience=cluster.PATIENCE)
+job = perftest_job.PerftestJob(perftest_spec.parse_job(json.loads((folder / name / "job.json").read_text())), machine)
+job.open()
+job.run()
+"""
+
+
+def start_process(cluster: Loopback, name: str) -> subprocess.Popen:
+    """Run a node as a process of its own."""
+    here = pathlib.Path(__file__).resolve()
+    (cluster.folder / name / "job.json").write_text(json.dumps(cluster.job(name, start_skew_seconds=5.0)))
+    return subprocess.Popen([sys.executable, "-c", RUNNER.format(unit=str(here.parents[2]), here=str(here.parent)), str(cluster.folder), name])
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_peer_dies_in_mid_test(tmp_path: pathlib.Path, how: signal.Signals) -> None:
+    cluster = Loopback(tmp_path, 3)
+    broken, after = cluster.test(0, "n1", "n2"), cluster.test(1, "n1", "n3")
+    again = cluster.test(2, "n1", "n2")
+    cluster.faults[f"{cluster.port(broken)}/client"] = "hang"
+    cluster.faults[f"{cluster.port(broken)}/server"] = "hang"
+    cluster.write_tool()
+    node = start_process(cluster, "n2")
+    try:
+        cluster.start("n2", start_skew_seconds=5.0, grace_seconds=20.0)
+        until = time.monotonic() + 10
+        while len(left_behind(tmp_path)) < 2 and time.monotonic() < until:
+            time.sleep(0.02)
+        died = time.time()
+        os.kill(node.pid, how)
+        records = cluster.finish()
+        record = records["n1"][broken]
+        assert (record["status"], record["error"]) == ("peer_absent", "peer_lost")
+        assert record["ended"] - died < 2.5
+        assert "n2" in record["message"]
+        assert records["n1"][after]["status"] == records["n3"][after]["status"] == "ok"
+        assert records["n1"][again]["status"] == "peer_absent"
+        assert cluster.jobs["n1"]._spent[2] < 0.3
+    finally:
+        if how == signal.SIGSTOP:
+            os.kill(node.pid, signal.SIGKILL)
+        node.wait()
+        job_state.end_processes(tmp_path / "n2/state/run-of-the-test")
+
+
+def test_next_run_ends_what_a_killed_one_left(tmp_path: pathlib.Path) -> None:
+    cluster = Loopback(tmp_path, 2)
+    identity = cluster.test(0, "n1", "n2")
+    cluster.faults[f"{cluster.port(identity)}/server"] = "deaf"
+    cluster.write_tool()
+    first, second = start_process(cluster, "n1"), start_process(cluster, "n2")
+    until = time.monotonic() + 10
+    while not left_behind(tmp_path) and time.monotonic() < until:
+        time.sleep(0.02)
+    second.send_signal(signal.SIGKILL)
+    second.wait()
+    assert left_behind(tmp_path)
+    folder = job_state.StateFolder(tmp_path / "n2/state", "another-run")
+    folder.create()
+    assert not (tmp_path / "n2/state/run-of-the-test").exists()
+    first.kill()
+    first.wait()
+
+
+def test_old_folder_with_a_stranger_in_it_harms_nobody(tmp_path: pathlib.Path) -> None:
+    with subprocess.Popen(["sleep", "30"]) as stranger:
+        old = tmp_path / "state" / "old-run"
+        old.mkdir(parents=True)
+        (old / job_state.PROCESSES).write_text(json.dumps({"job": stranger.pid, "tools": [stranger.pid], "started": {str(stranger.pid): "1"}}))
+        job_state.StateFolder(tmp_path / "state", "new-run").create()
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+def test_garbage_and_strangers_on_the_control_port(pair: Loopback) -> None:
+    identity = pair.test(0, "n1", "n2")
+    pair.faults["seconds"] = 0.6
+    pair.start()
+    target = (pair.addresses["n2"], pair.control_port)
+    hello = '{"type":"hello","protocol":1,"run":"%s","from":"%s","to":"n2"}\n'
+    lines = [b"GET / HTTP/1.1\r\n\r\n", b"\xff\xfe\x00" * 100, b"x" * 300000, hello.encode() % (b"another-run", b"n1"), hello.encode() % (b"run-of-the-test", b"n9"),
+             hello.encode() % (b"run-of-the-test", b"n1"), b"[" * 5000 + b"\n", b"{}\n", b""]
+    sockets = []
+    for line in lines:
+        stranger = socket.create_connection(target)
+        sockets.append(stranger)
+        try:
+            stranger.sendall(line)
+        except OSError:
+            pass  # dropped already
+    records = pair.finish()
+    for stranger in sockets:
+        stranger.close()
+    assert records["n1"][identity]["status"] == records["n2"][identity]["status"] == "ok"
+    words = " ".join(pair.results["n2"]["strangers"])
+    assert "another run" in words and "not a planned peer" in words and "not from its management address" in words
+
+
+def test_port_of_the_job_taken(pair: Loopback) -> None:
+    pair.test(0, "n1", "n2")
+    with socket.socket() as other:
+        other.bind((pair.addresses["n1"], pair.control_port))
+        other.listen(1)
+        with pytest.raises(OSError):
+            pair.run("n2")
+
+
+def test_deadline_of_the_job(tmp_path: pathlib.Path) -> None:
+    """n2 is held up by a long test with n3; n1's patience ends with its job."""
+    cluster = Loopback(tmp_path, 3)
+    slow, waiting = cluster.test(0, "n2", "n3"), cluster.test(1, "n1", "n2")
+    cluster.faults["seconds"] = 1.6
+    cluster.start("n1")
+    job = cluster.jobs["n1"] = loopback_cluster.perftest_job.PerftestJob(perftest_spec.parse_job(cluster.job("n1", deadline_seconds=0.7)), cluster.machine("n1"))
+    job.open()
+    thread = threading.Thread(target=lambda: cluster.results.__setitem__("n1", job.run()))
+    thread.start()
+    cluster.threads.append(thread)
+    records = cluster.finish()
+    assert records["n2"][slow]["status"] == "ok"
+    assert (records["n1"][waiting]["status"], records["n1"][waiting]["error"]) == ("not_run", "job_deadline")
