@@ -14,10 +14,10 @@ demo: ## Boot a mesh of three virtual Sparks, provision and validate it, write a
 	@tests/demo
 
 test: ## Everything a change must pass (fixed list, at most 45 minutes on two cores)
-	@tests/run unit lint docs sanity playbooks lab
+	@tests/run unit newest lint docs sanity playbooks lab
 
 test-all: ## All of make test, and the long tests
-	@tests/run unit lint docs sanity playbooks lab long bench
+	@tests/run unit newest lint docs sanity playbooks lab long bench
 
 unit: ## Unit tests alone
 	@tests/run unit
@@ -42,4 +42,4 @@ lab-down: ## Stop the lab
 
 clean: ## Remove what was built here: lab, virtual environment, reports
 	@-tests/lab/lab down
-	rm -rf .lab .venv .ansible .cache build reports inventories/lab
+	rm -rf .lab .venv .venv-newest .ansible .cache build reports inventories/lab

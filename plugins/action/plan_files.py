@@ -40,7 +40,9 @@ class ActionModule(ActionBase):
         except FabricError as error:
             raise AnsibleActionFail(str(error)) from error
         except OSError as error:
-            raise AnsibleActionFail(f"the plan cannot be written to {folder}: {error}; set plan_dir to a folder that you may write to") from error
+            raise AnsibleActionFail(
+                f"the plan cannot be written to {folder}: {error}; set plan_dir to a folder that you may write to"
+            ) from error
         result.update(changed=bool(changes), dest=str(folder), files=sorted(documents))
         if self._task.diff:
             result["diff"] = [_diff(folder, change) for change in changes]
@@ -58,4 +60,9 @@ class ActionModule(ActionBase):
 
 def _diff(folder: Path, change: Change) -> dict[str, str]:
     path = str(folder / change.path)
-    return {"before": change.before or "", "after": change.after or "", "before_header": path, "after_header": path if change.after is not None else f"{path} (removed)"}
+    return {
+        "before": change.before or "",
+        "after": change.after or "",
+        "before_header": path,
+        "after_header": path if change.after is not None else f"{path} (removed)",
+    }

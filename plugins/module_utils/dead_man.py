@@ -136,13 +136,21 @@ class DeadMan:
         except ValueError:
             return {"token": None}
 
-    def owned(self, state: managed_file.FileState) -> bool:
-        """Tell whether an earlier run wrote the file at this path."""
+    def _record(self) -> dict[str, t.Any]:
         try:
             record = json.loads((self.directory / "provisioned.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            return False
-        return isinstance(record, dict) and state.path in record.get("files", {})
+            return {}
+        return record if isinstance(record, dict) else {}
+
+    def known(self, state: managed_file.FileState, content: bytes, others: str) -> bool:
+        """Tell whether our file and all other netplan files are as they were when a change was last confirmed."""
+        record = self._record()
+        return state.content == content and record.get("others") == others and record.get("files", {}).get(state.path) == digest(content)
+
+    def owned(self, state: managed_file.FileState) -> bool:
+        """Tell whether an earlier run wrote the file at this path."""
+        return state.path in self._record().get("files", {})
 
     @contextlib.contextmanager
     def _locked(self) -> t.Iterator[None]:
@@ -166,7 +174,7 @@ class DeadMan:
                 raise DeadManError("another run of this collection changes this node now: wait until it has ended") from exc
             yield
 
-    def arm(self, token: str, seconds: float, files: t.Sequence[managed_file.FileState], script: str) -> None:
+    def arm(self, token: str, seconds: float, files: t.Sequence[managed_file.FileState], script: str, others: str) -> None:
         """Write the journal, then start the timer and enable the unit for the next boot.
 
         Raises:
@@ -181,7 +189,7 @@ class DeadMan:
                     if state.owner is not None and state.group is not None:
                         os.chown(self.pending / f"file-{number}", state.owner, state.group)
             managed_file.write(str(self.pending / "rollback.sh"), script.encode(), 0o700)
-            record = {"token": token, "armed": time.time(), "seconds": seconds, "files": [state.path for state in files]}
+            record = {"token": token, "armed": time.time(), "seconds": seconds, "files": [state.path for state in files], "others": others}
             managed_file.write(str(self.pending / "journal.json"), json.dumps(record).encode(), 0o600)
             managed_file.write(f"{UNIT_DIRECTORY}/{UNIT}.service", BOOT_UNIT.encode(), 0o644)
             wants = pathlib.Path(UNIT_DIRECTORY) / WANTS
@@ -189,27 +197,16 @@ class DeadMan:
             with contextlib.suppress(FileExistsError):
                 os.symlink(f"../{UNIT}.service", wants / f"{UNIT}.service")
         try:
-            self.start_timer(token, "a", seconds)
+            self._start_timer(token, seconds)
         except DeadManError:
             self._forget(None)
             raise
 
-    def start_timer(self, token: str, part: str, seconds: float) -> None:
-        """Start a timer that runs the script after ``seconds``.
-
-        Raises:
-            DeadManError: systemd does not start it.
-        """
-        unit = f"{UNIT}-{token}{part}"
-        done = self.run(["systemd-run", "--collect", f"--unit={unit}", f"--on-active={seconds:.0f}s", "--timer-property=AccuracySec=1s",
+    def _start_timer(self, token: str, seconds: float) -> None:
+        done = self.run(["systemd-run", "--collect", f"--unit={UNIT}-{token}", f"--on-active={seconds:.0f}s", "--timer-property=AccuracySec=1s",
                          "/bin/sh", str(self.pending / "rollback.sh")], timeout=30)
         if done.rc != 0:
             raise DeadManError(f"the timer that would take the change back cannot be started, so nothing was changed: {done.err.strip() or done.rc}")
-
-    def renew(self, token: str, seconds: float) -> None:
-        """Give the controller ``seconds`` from now to confirm: the new timer runs before the old one is stopped."""
-        self.start_timer(token, "b", seconds)
-        self.run(["systemctl", "stop", f"{UNIT}-{token}a.timer"], timeout=30)
 
     def _forget(self, keep_as: str | None) -> None:
         with self._locked():
@@ -226,20 +223,18 @@ class DeadMan:
         journal = self.journal()
         if journal is None or (token and journal.get("token") != token):
             return False
-        record = {"time": time.time(), "files": {path: digest(managed_file.read(path).content) for path in journal.get("files", [])}}
+        record = {"time": time.time(), "others": journal.get("others"), "files": {path: digest(managed_file.read(path).content) for path in journal.get("files", [])}}
         # The first state that was ever replaced is kept for undo; later changes replace our own files only.
         self._forget("original")
         managed_file.write(str(self.directory / "provisioned.json"), json.dumps(record).encode(), 0o600)
-        for part in ("a", "b"):
-            self.run(["systemctl", "stop", f"{UNIT}-{journal.get('token')}{part}.timer"], timeout=30)
+        self.run(["systemctl", "stop", f"{UNIT}-{journal.get('token')}.timer"], timeout=30)
         return True
 
     def roll_back(self) -> str:
         """Take the change back now and wait for it. Return what the script said, for the message."""
         journal = self.journal() or {}
         done = self.run(["/bin/sh", str(self.pending / "rollback.sh")], timeout=180)
-        for part in ("a", "b"):
-            self.run(["systemctl", "stop", f"{UNIT}-{journal.get('token')}{part}.timer"], timeout=30)
+        self.run(["systemctl", "stop", f"{UNIT}-{journal.get('token')}.timer"], timeout=30)
         return (done.out + done.err).strip()
 
 

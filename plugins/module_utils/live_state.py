@@ -92,6 +92,8 @@ def _address_differences(interface: Planned, live: Live) -> list[Difference]:
     if interface.address and interface.address not in live.addresses:
         shown = ", ".join(live.addresses) or "none"
         found.append(Difference(name, "address", interface.address, shown, f"{name} has address {shown}, the plan wants {interface.address}", "netplan"))
+        # What stands there instead is said already, and removed once the planned address is there.
+        return found
     for address in live.addresses:
         if address != interface.address:
             message = f"{name} has the surplus address {address}; the plan wants {interface.address or 'none'}"

@@ -16,8 +16,8 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils.command import Run
 from ansible_collections.dgxspark.fabric.plugins.module_utils.dead_man import DeadMan, rollback_script
 from ansible_collections.dgxspark.fabric.plugins.module_utils.live_state import Difference, Live
 from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_compare import Comparison, compare
-from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_sandbox import error_text
-from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_validate import Request
+from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_sandbox import error_text, others_digest
+from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_validate import Request, claims_now
 from ansible_collections.dgxspark.fabric.plugins.module_utils.sysfs import Tree
 
 POLL_SECONDS = 0.5
@@ -33,6 +33,10 @@ MARGIN_SECONDS = 30.0
 
 class NotReached(RuntimeError):
     """The live state did not become what the plan wants."""
+
+
+class Refused(RuntimeError):
+    """Something came in between validation and change; nothing was changed."""
 
 
 @dataclass
@@ -63,6 +67,7 @@ class Apply:
         Raises:
             NotReached: The state was not reached; everything was taken back.
             DeadManError: The change could not be made safe; nothing was changed.
+            Refused: Another netplan file names a planned interface since the validation; nothing was changed.
             managed_file.FileError: A file cannot be written; everything was taken back.
         """
         had_links = {name for name, live in before.items() if live.carrier or not live.admin_up}
@@ -79,9 +84,14 @@ class Apply:
     def _guarded(self, comparison: Comparison, before: t.Mapping[str, Live], had_links: set[str]) -> None:
         """Apply netplan with the dead-man timer armed."""
         token = f"{int(time.time()):x}-{os.getpid():x}"
+        others = others_digest(self.request.path)
+        if others != self.request.validated:
+            problems = claims_now(self.request, self.run, before).problems
+            if problems:
+                raise Refused("; ".join(problem["message"] for problem in problems))
         states = [file.state for file in comparison.files]
         script = rollback_script([state.path for state in states], self.request.planned, before, netplan=True)
-        self.dead_man.arm(token, self.request.timeout + self.request.confirm_seconds + MARGIN_SECONDS, states, script)
+        self.dead_man.arm(token, self.request.timeout + self.request.confirm_seconds + MARGIN_SECONDS, states, script, others)
         self.outcome.token = token
         try:
             self._write_files(comparison)
@@ -92,7 +102,6 @@ class Apply:
             said = self.dead_man.roll_back()
             raise NotReached(f"{exc}. Everything was taken back{f' ({said})' if said else ''}; the node is as it was before") from exc
         if self.request.confirm_seconds:
-            self.dead_man.renew(token, self.request.confirm_seconds)
             self.outcome.needs_confirm = True
         else:
             self.dead_man.confirm(token)

@@ -73,4 +73,5 @@ def request_of(params: t.Mapping[str, t.Any]) -> Request:
         management_address=params["management_address"] or None,
         timeout=float(params["timeout"]),
         confirm_seconds=float(params["confirm_seconds"]),
+        validated=params["validated"],
     )

@@ -11,6 +11,7 @@ copied. ``netplan generate`` and ``netplan get`` take ``--root-dir``; neither to
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import pathlib
 import shutil
@@ -46,6 +47,19 @@ def _ask(run: Runner, subcommand: str, directory: str) -> str:
         text = error_text(done.err or done.out).replace(directory.rstrip("/") + "/", "/")
         raise NetplanError(text or f"netplan {subcommand} ended with status {done.rc}")
     return done.out
+
+
+def others_digest(own: str, root: str = "/") -> str:
+    """Return one SHA-256 over the names and bytes of all netplan files except ``own``: whether others changed since."""
+    total = hashlib.sha256()
+    for name in DIRECTORIES:
+        directory = pathlib.Path(root) / name
+        for file in sorted(directory.glob("*.yaml")) if directory.is_dir() else ():
+            path = f"/{name}/{file.name}"
+            if path != own:
+                with contextlib.suppress(FileNotFoundError):
+                    total.update(f"{path}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
+    return total.hexdigest()
 
 
 class Sandbox:

@@ -39,6 +39,7 @@ class Request:
     management_address: str | None = None
     timeout: float = 90.0
     confirm_seconds: float = 0.0
+    validated: str = ""  # digest of the other netplan files when they were validated
 
 
 @dataclass
@@ -136,6 +137,35 @@ def _file_of_claim(run: Runner, copy: Sandbox, own: str, claim: netplan_tree.Cla
     return ", ".join(holders) or "another netplan file"
 
 
+def refuse_claims(request: Request, run: Runner, copy: Sandbox, others: t.Mapping[str, t.Any], hardware: t.Mapping[str, Hardware], verdict: Verdict) -> None:
+    """Refuse definitions of planned interfaces in other files. With "ignore" they may stand there, as long as the merged result is exactly the plan."""
+    for claim in netplan_tree.claims(others, hardware) if request.foreign != "ignore" else ():
+        where = _file_of_claim(run, copy, request.path, claim, hardware)
+        verdict.refuse("netplan.foreign", f"{where}: {claim.key} {claim.why} ({claim.interface}): {claim.settings}. netplan would merge both files "
+                       f"(lists are concatenated, the last file's values win). Remove {claim.key} from that file, or move the file away, then run again")
+
+
+def hardware_of(request: Request, live: t.Mapping[str, Live]) -> dict[str, Hardware]:
+    """Return MAC and driver of the planned interfaces, by which other definitions may match them."""
+    found = {}
+    for interface in request.planned:
+        info = driver_info(interface.name) or {}
+        found[interface.name] = Hardware(live[interface.name].mac, str(info.get("driver") or "") or None)
+    return found
+
+
+def claims_now(request: Request, run: Runner, live: t.Mapping[str, Live]) -> Verdict:
+    """Look once more, right before writing, whether another file names a planned interface."""
+    verdict = Verdict()
+    try:
+        with sandbox(run) as copy:
+            copy.place(request.path, None)
+            refuse_claims(request, run, copy, copy.tree(), hardware_of(request, live), verdict)
+    except NetplanError as exc:
+        verdict.refuse("netplan.rejected", f"netplan rejects the configuration of /etc/netplan without {request.path}: {exc}")
+    return verdict
+
+
 def check_netplan(request: Request, run: Runner, live: t.Mapping[str, Live], current: managed_file.FileState, owned: bool, verdict: Verdict) -> None:
     """Refuse when the merged configuration would not be exactly the plan, or would change anything else.
 
@@ -150,21 +180,14 @@ def check_netplan(request: Request, run: Runner, live: t.Mapping[str, Live], cur
     if not PATH.match(request.path):
         verdict.refuse("netplan.path", f"{request.path} is no place for a netplan file: expected /etc/netplan/NAME.yaml (fabric_netplan_path)")
         return
-    hardware = {}
-    for interface in request.planned:
-        info = driver_info(interface.name) or {}
-        hardware[interface.name] = Hardware(live[interface.name].mac, str(info.get("driver") or "") or None)
+    hardware = hardware_of(request, live)
     names = set(hardware)
     try:
         with sandbox(run) as copy:
             before = copy.tree() if current.content not in (None, request.content) else None
             copy.place(request.path, None)
             others = copy.tree()
-            # With "ignore" another file may name a planned interface, as long as the merged result is exactly the plan.
-            for claim in netplan_tree.claims(others, hardware) if request.foreign != "ignore" else ():
-                where = _file_of_claim(run, copy, request.path, claim, hardware)
-                verdict.refuse("netplan.foreign", f"{where}: {claim.key} {claim.why} ({claim.interface}): {claim.settings}. netplan would merge both files "
-                               f"(lists are concatenated, the last file's values win). Remove {claim.key} from that file, or move the file away, then run again")
+            refuse_claims(request, run, copy, others, hardware, verdict)
             if before is not None and not owned and MARK not in current.text:
                 check_unmarked(request, before, verdict)
             if (current.content == request.content and request.foreign != "ignore") or verdict.problems:
@@ -194,7 +217,8 @@ def check_unmarked(request: Request, before: t.Mapping[str, t.Any], verdict: Ver
                    "Set fabric_foreign_netplan: adopt to replace it (its bytes are kept on the node and come back on undo), move it away, or change the plan")
 
 
-def validate(request: Request, run: Runner, live: t.Mapping[str, Live], current: managed_file.FileState, owned: bool, would_change: bool) -> Verdict:
+def validate(request: Request, run: Runner, live: t.Mapping[str, Live], current: managed_file.FileState, owned: bool, would_change: bool,
+             known: bool = False) -> Verdict:
     """Return every reason why the node must not be changed; nothing is written.
 
     Args:
@@ -204,6 +228,7 @@ def validate(request: Request, run: Runner, live: t.Mapping[str, Live], current:
         current: The managed file as it is now.
         owned: Whether an earlier run wrote the managed file.
         would_change: Whether anything differs; a busy node where nothing is to do is no problem.
+        known: Whether all netplan files are byte for byte those with which an earlier run ended well; then netplan is not asked again.
     """
     verdict = Verdict()
     tree = Tree("/")
@@ -212,5 +237,6 @@ def validate(request: Request, run: Runner, live: t.Mapping[str, Live], current:
     check_overlap(request, run, verdict)
     if would_change:
         check_busy(request, run, verdict)
-    check_netplan(request, run, live, current, owned, verdict)
+    if not known:
+        check_netplan(request, run, live, current, owned, verdict)
     return verdict

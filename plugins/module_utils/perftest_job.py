@@ -20,10 +20,10 @@ from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import command as programs, job_state, perftest_output, perftest_record, rdma_users
 from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_contact import Contact
-from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_spec import JobSpec, TestSpec
+from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_spec import JobSpec, LoadTest
 from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_test import Patience, StartGate, Surroundings, TestEnd
 from ansible_collections.dgxspark.fabric.plugins.module_utils.rendezvous import Rendezvous, Timing
-from ansible_collections.dgxspark.fabric.plugins.module_utils.rendezvous_protocol import TestState
+from ansible_collections.dgxspark.fabric.plugins.module_utils.rendezvous_protocol import EndState
 from ansible_collections.dgxspark.fabric.plugins.module_utils.sysfs import Tree
 from ansible_collections.dgxspark.fabric.plugins.module_utils.tool_process import ToolProcess
 
@@ -105,7 +105,7 @@ class PerftestJob:
             job_until=until, patience=self.machine.patience, started=self._tool_started, ended=self._tool_ended)
         asking = threading.Thread(target=self._ask_version, name="version", daemon=True)
         asking.start()
-        rounds: dict[int, list[TestSpec]] = {}
+        rounds: dict[int, list[LoadTest]] = {}
         for test in self.job.tests:
             rounds.setdefault(test.round, []).append(test)
         for number in sorted(rounds):
@@ -126,12 +126,12 @@ class PerftestJob:
                 record["version"] = self._version
         self._status = "done"
 
-    def _one(self, test: TestSpec, around: Surroundings, gate: StartGate) -> None:
+    def _one(self, test: LoadTest, around: Surroundings, gate: StartGate) -> None:
         try:
             outcome, attempts = TestEnd(test, around, gate).run()
         except OSError as error:  # the state folder cannot be written
             outcome, attempts = perftest_record.Outcome("failed", "node_error", f"{self.job.node}: {error}"), 1
-            self.rendezvous.publish(test.peer, f"{test.id}/1", TestState("finished", "failed", "node_error", outcome.message))
+            self.rendezvous.publish(test.peer, f"{test.id}/1", EndState("finished", "failed", "node_error", outcome.message))
         with self._lock:
             self._records[test.id] = perftest_record.record(test, outcome, self._version, attempts)
 
@@ -141,7 +141,7 @@ class PerftestJob:
         self._message = (f"{self.job.node} is busy: {busy} holds RDMA queue pairs, so bandwidth would be shared and wrong; end it, or measure all the same "
                          "with fabric_force_busy")
         for test in self.job.tests:
-            state = TestState("finished", "not_run", "busy", self._message)
+            state = EndState("finished", "not_run", "busy", self._message)
             for attempt in (1, 2):
                 self.rendezvous.publish(test.peer, f"{test.id}/{attempt}", state)
             with self._lock:
@@ -163,8 +163,7 @@ class PerftestJob:
 
     def _busy(self) -> str:
         """Name the foreign processes with queue pairs on the devices of this job, "" when there are none."""
-        users = rdma_users.others(rdma_users.parse_users(self.machine.list_users()), self.job.devices, {os.getpid()})
-        return rdma_users.describe(users) if users else ""
+        return rdma_users.describe(rdma_users.foreign_users(self.machine.list_users(), self.job.devices, {os.getpid()}))
 
     def _ask_version(self) -> None:
         """Find perftest's version: the option exits 1, whatever it prints."""
@@ -199,4 +198,4 @@ class PerftestJob:
 
 def _through(tests: Any, ids: list[str]) -> bool:
     """Tell whether a peer has finished all of ``ids``, at its first or second attempt."""
-    return all(tests.get(f"{test}/1", TestState()).stage == "finished" for test in ids)
+    return all(tests.get(f"{test}/1", EndState()).stage == "finished" for test in ids)

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import perftest_output
-from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_spec import TestSpec
+from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_spec import LoadTest
 
 #: Classes of error that only say that the other end broke off, or nothing at all: the peer's word is better.
-GENERIC = ("peer_lost", "no_output", "zero_row", "hang", "exit_status", "peer_ended")
+GENERIC = ("peer_lost", "no_output", "zero_row", "exit_status", "peer_ended")
 
 
 @dataclasses.dataclass(slots=True)
@@ -28,7 +28,7 @@ class Outcome:
     details: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
-def empty(test: TestSpec) -> dict[str, Any]:
+def empty(test: LoadTest) -> dict[str, Any]:
     """Return the record of a test of which nothing is known yet."""
     return {
         "id": test.id, "role": test.role, "round": test.round, "peer": test.peer, "status": "not_run", "error": None, "message": None,
@@ -40,17 +40,17 @@ def empty(test: TestSpec) -> dict[str, Any]:
 
 def left_out(known: Mapping[str, Any]) -> dict[str, Any]:
     """Return the record of a test that the controller left out; ``known`` has its id and the reason."""
-    nothing = empty(TestSpec("", 0, "", "", "", "", "", "", "", "", 0, 0))
+    nothing = empty(LoadTest("", 0, "", "", "", "", "", "", "", "", 0, 0))
     return {**nothing, "device": None, "interface": None, "role": None, "peer": None, "round": None, **known, "status": "not_run"}
 
 
-def record(test: TestSpec, outcome: Outcome, version: str | None, attempts: int) -> dict[str, Any]:
+def record(test: LoadTest, outcome: Outcome, version: str | None, attempts: int) -> dict[str, Any]:
     """Return the record of a test that has ended."""
     return {**empty(test), **outcome.details, "status": outcome.status, "error": outcome.error, "message": outcome.message,
             "version": version, "attempts": attempts}
 
 
-def read_run(test: TestSpec, stdout: str, stderr: str, exit_code: int | None) -> Outcome:
+def read_run(test: LoadTest, stdout: str, stderr: str, exit_code: int | None) -> Outcome:
     """Judge what a tool printed.
 
     A row of 0, nan or inf, or no row, is no measurement, whatever the exit status. The server of a run may
@@ -80,7 +80,7 @@ def read_run(test: TestSpec, stdout: str, stderr: str, exit_code: int | None) ->
     return Outcome("failed", "zero_row", f"{test.tool} printed {words} and ended with status {exit_code}: no measurement", details=details)
 
 
-def _bandwidth(test: TestSpec, output: perftest_output.PerftestOutput, details: dict[str, Any]) -> bool:
+def _bandwidth(test: LoadTest, output: perftest_output.PerftestOutput, details: dict[str, Any]) -> bool:
     row = perftest_output.bandwidth_of(output, test.size_bytes)
     if row is None or output.bidirectional != test.bidirectional:
         return False
@@ -89,7 +89,7 @@ def _bandwidth(test: TestSpec, output: perftest_output.PerftestOutput, details: 
     return True
 
 
-def _latency(test: TestSpec, output: perftest_output.PerftestOutput, details: dict[str, Any]) -> bool:
+def _latency(test: LoadTest, output: perftest_output.PerftestOutput, details: dict[str, Any]) -> bool:
     row = perftest_output.latency_of(output, test.size_bytes)
     if row is None:
         return False

@@ -26,7 +26,7 @@ class JobInputError(ValueError):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class TestSpec:
+class LoadTest:
     """One test as one node sees it.
 
     ``round`` orders the tests; those of a round run at once, ``concurrent`` of them in the whole cluster.
@@ -72,7 +72,7 @@ class JobSpec:
     control_address: str
     control_port: int
     peers: dict[str, str]
-    tests: tuple[TestSpec, ...]
+    tests: tuple[LoadTest, ...]
     not_run: tuple[dict[str, Any], ...]
     rounds: int
     start_skew: float
@@ -109,13 +109,13 @@ def parse_job(data: Mapping[str, Any]) -> JobSpec:
         force_busy=data.get("force_busy") is True)
 
 
-def default_deadline(tests: Iterable[TestSpec], rounds: int, start_skew: float, grace: float) -> float:
+def default_deadline(tests: Iterable[LoadTest], rounds: int, start_skew: float, grace: float) -> float:
     """Return the seconds after which a job gives up: every round hangs, and every peer comes as late as it may."""
     seconds = max([5, *(test.seconds for test in tests)])
     return start_skew + rounds * (seconds + grace + 15) + 30
 
 
-def command(test: TestSpec, program: str, gid_index: int) -> list[str]:
+def command(test: LoadTest, program: str, gid_index: int) -> list[str]:
     """Return the command line of one end of a test.
 
     The parameters travel over TCP to the server's management address, so that a cut cable does not look like
@@ -133,7 +133,7 @@ def command(test: TestSpec, program: str, gid_index: int) -> list[str]:
     return line + ([test.server_address] if test.role == "client" else [])
 
 
-def _test(data: Any, index: int) -> TestSpec:
+def _test(data: Any, index: int) -> LoadTest:
     where = f"job.tests[{index}]"
     if not isinstance(data, Mapping):
         raise JobInputError(f"{where}: a mapping is expected")
@@ -143,7 +143,7 @@ def _test(data: Any, index: int) -> TestSpec:
     if tool not in BANDWIDTH_TOOLS + LATENCY_TOOLS:
         raise JobInputError(f"{where}.tool: {tool!r}, expected one of {', '.join(BANDWIDTH_TOOLS + LATENCY_TOOLS)}")
     words = {name: _text(data, name, where) for name in ("id", "peer", "device", "interface", "address", "peer_address", "server_address")}
-    return TestSpec(
+    return LoadTest(
         role=role, tool=tool, **words,
         round=_integer(data, "round", where, 0, 100000, None), port=_integer(data, "port", where, 1, 65535, None),
         seconds=_integer(data, "seconds", where, 1, 3600, None), bidirectional=data.get("bidirectional") is True,

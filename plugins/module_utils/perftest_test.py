@@ -20,9 +20,9 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils import device_stat
 from ansible_collections.dgxspark.fabric.plugins.module_utils.job_state import StateFolder
 from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_contact import Contact, TestEnded
 from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_record import GENERIC, Outcome
-from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_spec import JobSpec, TestSpec, command
+from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_spec import JobSpec, LoadTest, command
 from ansible_collections.dgxspark.fabric.plugins.module_utils.rendezvous import Rendezvous
-from ansible_collections.dgxspark.fabric.plugins.module_utils.rendezvous_protocol import TestState
+from ansible_collections.dgxspark.fabric.plugins.module_utils.rendezvous_protocol import EndState
 from ansible_collections.dgxspark.fabric.plugins.module_utils.sysfs import Tree
 from ansible_collections.dgxspark.fabric.plugins.module_utils.tool_process import ToolProcess
 
@@ -90,7 +90,7 @@ class StartGate:
 class TestEnd:
     """Runs one test at this end; ``run`` once."""
 
-    def __init__(self, test: TestSpec, around: Surroundings, gate: StartGate) -> None:
+    def __init__(self, test: LoadTest, around: Surroundings, gate: StartGate) -> None:
         self.test, self.around, self.gate = test, around, gate
         self.client = test.role == "client"
         self._passed_gate = not self.client
@@ -121,7 +121,7 @@ class TestEnd:
         before = None
         try:
             program, before, index = self._prepare()
-            self._publish(key, TestState("arrived"))
+            self._publish(key, EndState("arrived"))
             self.around.contact.meet(self.test.peer, as_client=self.client)
             self._await_peer(key, "listening" if self.client else "arrived")
             if not self._passed_gate:
@@ -130,9 +130,9 @@ class TestEnd:
             self._start(program, index)
             if not self.client:
                 self._await_listening()
-            self._publish(key, TestState("running" if self.client else "listening"))
+            self._publish(key, EndState("running" if self.client else "listening"))
             code = self._watch(key)
-            outcome = perftest_record.read_run(self.test, *self._output(), code)
+            outcome = self._refused(perftest_record.read_run(self.test, *self._output(), code))
         except TestEnded as ended:
             outcome = Outcome(ended.status, ended.error, ended.message)
             if self._tool is not None:
@@ -253,12 +253,20 @@ class TestEnd:
                 raise TestEnded("timeout", "hang", f"{test.tool} did not end within {limit:g} s ({test.seconds} s of data wanted): "
                                 "the parameters were exchanged, but no RDMA traffic completes")
 
+    def _refused(self, outcome: Outcome) -> Outcome:
+        """Name the firewall when the tool could not connect to a server that listens."""
+        if self.client and outcome.error == "connect_failed":
+            outcome.status, outcome.error = "control_blocked", "test_port_blocked"
+            outcome.message = (f"{self.test.tool} on {self.test.peer} listened on TCP {self.test.server_address} port {self.test.port}, but the connection "
+                               f"was not accepted: {FIREWALL.format('rejects')} ({outcome.message})")
+        return outcome
+
     def _check_peer(self, view) -> None:  # type: ignore[no-untyped-def]
         if view.departed or not view.alive:
             how = "ended its job" if view.departed else "fell silent or hung up: the node, or its measuring job, died"
             raise TestEnded("peer_absent", "peer_lost", f"{self.test.peer} {how}")
 
-    def _peer_ended(self, state: TestState) -> TestEnded:
+    def _peer_ended(self, state: EndState) -> TestEnded:
         status = state.status if state.status in ("timeout", "control_blocked", "not_run") else "failed"
         return TestEnded(status, state.error or "peer_ended", f"{self.test.peer} says: {state.message or state.status}")
 
@@ -270,28 +278,22 @@ class TestEnd:
     def _output(self) -> tuple[str, str]:
         return self._tool.output() if self._tool is not None else ("", "")
 
-    def _publish(self, key: str, state: TestState) -> None:
+    def _publish(self, key: str, state: EndState) -> None:
         self.around.rendezvous.publish(self.test.peer, key, state)
 
-    def _exchange(self, key: str, outcome: Outcome) -> TestState:
+    def _exchange(self, key: str, outcome: Outcome) -> EndState:
         """Tell the outcome, and wait a little for the peer's."""
-        self._publish(key, TestState("finished", outcome.status, outcome.error, outcome.message, outcome.changed))
+        self._publish(key, EndState("finished", outcome.status, outcome.error, outcome.message, outcome.changed))
         view = self.around.rendezvous.wait(
             self.test.peer, lambda view: view.test(key).stage == "finished" or view.departed or not view.alive, self.around.patience.exchange)
         return view.test(key)
 
-    def _with_peer(self, outcome: Outcome, peer: TestState) -> Outcome:
+    def _with_peer(self, outcome: Outcome, peer: EndState) -> Outcome:
         """Complete an outcome by the peer's: its cause is better than our "the peer broke off"."""
         if not peer.reached("finished"):
             return outcome
         outcome.details |= {"peer_status": peer.status, "peer_error": peer.error}
         if outcome.status == "failed" and outcome.error in GENERIC and peer.error is not None and peer.error not in GENERIC:
-            outcome.error = peer.error
-            if peer.status == "control_blocked":
-                outcome.status = "control_blocked"
-            outcome.message = f"{self.test.peer} says: {peer.message}"
-        elif outcome.status == "failed" and outcome.error == "connect_failed" and self.client:
-            outcome.status, outcome.error = "control_blocked", "test_port_blocked"
-            outcome.message = (f"{self.test.tool} on {self.test.peer} listened on TCP {self.test.server_address} port {self.test.port}, but the connection "
-                               f"was not accepted: {FIREWALL.format('rejects')} ({outcome.message})")
+            ended = self._peer_ended(peer)
+            outcome.status, outcome.error, outcome.message = ended.status, ended.error, ended.message
         return outcome

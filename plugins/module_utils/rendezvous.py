@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import rendezvous_protocol as protocol
 from ansible_collections.dgxspark.fabric.plugins.module_utils.rendezvous_connection import Connection, dial, listen
-from ansible_collections.dgxspark.fabric.plugins.module_utils.rendezvous_protocol import ProtocolError, TestState
+from ansible_collections.dgxspark.fabric.plugins.module_utils.rendezvous_protocol import ProtocolError, EndState
 
 #: Connections that have not said hello yet; beyond it the oldest is dropped.
 STRANGERS_LIMIT = 32
@@ -69,11 +69,11 @@ class PeerView:
     departed: bool
     met_for: float
     dial_failure: DialFailure | None
-    tests: Mapping[str, TestState]
+    tests: Mapping[str, EndState]
 
-    def test(self, key: str) -> TestState:
+    def test(self, key: str) -> EndState:
         """Return where the peer stands in one attempt at a test."""
-        return self.tests.get(key, TestState())
+        return self.tests.get(key, EndState())
 
 
 class _Link:
@@ -91,9 +91,9 @@ class _Link:
         self.down_since: float | None = None
         self.departed = False
         self.heard_number = -1
-        self.heard_tests: dict[str, TestState] = {}
+        self.heard_tests: dict[str, EndState] = {}
         self.own_number = 0
-        self.own_tests: dict[str, TestState] = {}
+        self.own_tests: dict[str, EndState] = {}
         self.unsaid = False
 
     @property
@@ -137,7 +137,7 @@ class Rendezvous:
         self._wake()
         self._thread.join(timeout=5)
 
-    def publish(self, peer: str, key: str, state: TestState) -> None:
+    def publish(self, peer: str, key: str, state: EndState) -> None:
         """Tell ``peer`` where we stand in a test."""
         with self._condition:
             link = self._links[peer]

@@ -35,7 +35,7 @@ class ProtocolError(ValueError):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class TestState:
+class EndState:
     """Where one end stands in one attempt at a test.
 
     ``status``, ``error`` and ``message`` are its outcome once ``stage`` is "finished". ``changed`` tells that
@@ -58,7 +58,7 @@ def hello(run: str, sender: str, to: str) -> bytes:
     return _line({"type": "hello", "protocol": PROTOCOL, "run": run, "from": sender, "to": to})
 
 
-def state(number: int, tests: dict[str, TestState]) -> bytes:
+def state(number: int, tests: dict[str, EndState]) -> bytes:
     """Return the line that tells where the sender stands in ``tests`` (by test key)."""
     return _line({"type": "state", "number": number, "tests": {key: _trim(dataclasses.asdict(value)) for key, value in tests.items()}})
 
@@ -102,7 +102,7 @@ def check_hello(message: dict[str, Any], run: str, own_name: str) -> str:
     return str(values[1])
 
 
-def read_state(message: dict[str, Any]) -> tuple[int, dict[str, TestState]]:
+def read_state(message: dict[str, Any]) -> tuple[int, dict[str, EndState]]:
     """Return number and test states of a ``state`` message; raises ProtocolError when malformed."""
     number, tests = message.get("number"), message.get("tests")
     if not isinstance(number, int) or isinstance(number, bool) or not isinstance(tests, dict):
@@ -114,7 +114,7 @@ def read_state(message: dict[str, Any]) -> tuple[int, dict[str, TestState]]:
         words = {name: value.get(name) for name in ("status", "error", "message")}
         if not all(word is None or isinstance(word, str) for word in words.values()):
             raise ProtocolError(f"the outcome of {key!r} is not text")
-        found[str(key)] = TestState(stage=value["stage"], changed=value.get("changed") is True, **words)
+        found[str(key)] = EndState(stage=value["stage"], changed=value.get("changed") is True, **words)
     return number, found
 
 

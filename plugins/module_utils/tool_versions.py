@@ -17,13 +17,25 @@ PROGRAMS: dict[str, tuple[list[str], str, str]] = {
     "iproute2": (["ip", "-V"], r"iproute2-([0-9.a-z]+)", "iproute2"),
     "ethtool": (["ethtool", "--version"], r"ethtool version ([0-9.]+)", "ethtool"),
     "iperf3": (["iperf3", "--version"], r"iperf ([0-9.]+)", "iperf3"),
+    "netplan": (["netplan", "--version"], r"netplan ([0-9.]+)", "netplan.io"),
 }
-NETPLAN_PACKAGE = "netplan.io"
+# The package manager knows these in one go; the package's version is the program's. perftest counts differently.
+BY_PACKAGE = ("iproute2", "ethtool", "iperf3", "netplan")
 
 
 def upstream_version(text: str) -> str:
     """Return "1.1.2" from a package's version "1.1.2-7ubuntu1" or "1:6.1-1"."""
     return text.strip().rpartition(":")[2].partition("-")[0].partition("+")[0]
+
+
+def parse_packages(text: str) -> dict[str, str]:
+    """Return ``{package: upstream version}`` from lines "package version"; a package that was removed has no version."""
+    found = {}
+    for line in text.splitlines():
+        name, _blank, version = line.strip().partition(" ")
+        if version:
+            found[name] = upstream_version(version)
+    return found
 
 
 def parse_nccl(text: str) -> str | None:
@@ -41,7 +53,11 @@ def find_versions(run: Runner, resolve: t.Callable[[str], str] = str) -> tuple[d
     """
     versions: dict[str, str | None] = {}
     missing: dict[str, str] = {}
+    packages = parse_packages(run(["dpkg-query", "-W", "-f=${Package} ${Version}\\n", *[PROGRAMS[tool][2] for tool in BY_PACKAGE]], timeout=10).out)
     for tool, (command, pattern, package) in PROGRAMS.items():
+        if tool in BY_PACKAGE and package in packages:
+            versions[tool] = packages[package]
+            continue
         done = run(command, timeout=10)
         match = re.search(pattern, done.out + done.err) if done.found else None
         versions[tool] = match.group(1) if match else None
@@ -49,12 +65,6 @@ def find_versions(run: Runner, resolve: t.Callable[[str], str] = str) -> tuple[d
             missing[tool] = f"{command[0]} is not installed; the package {package} brings it"
         elif match is None:
             missing[tool] = f"{' '.join(command)} printed no version"
-    versions["netplan"] = None
-    package = run(["dpkg-query", "-W", "-f=${Version}", NETPLAN_PACKAGE], timeout=10)
-    if package.found and package.rc == 0 and package.out.strip():
-        versions["netplan"] = upstream_version(package.out)
-    else:
-        missing["netplan"] = f"the package {NETPLAN_PACKAGE} is not installed"
     versions["nccl"] = None
     listing = run(["ldconfig", "-p"], timeout=10)
     path = re.search(r"libnccl\.so\.2 .*=> (\S+)", listing.out)

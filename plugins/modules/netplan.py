@@ -80,6 +80,11 @@ options:
     description: How many seconds the controller has to confirm a change (O(phase=confirm)), before it is taken back. V(0) needs no confirmation.
     type: int
     default: 0
+  validated:
+    description:
+      - RV(validated) of O(phase=validate). When other netplan files changed since, they are looked at once more before anything is written.
+    type: str
+    default: ""
   token:
     description: Which change to confirm, from RV(token) of O(phase=apply).
     type: str
@@ -134,6 +139,10 @@ would_change:
   description: Whether O(phase=apply) would change anything.
   returned: with O(phase=validate)
   type: bool
+validated:
+  description: Stands for the other netplan files as they were when they were validated, for O(validated) of O(phase=apply).
+  returned: with O(phase=validate)
+  type: str
 drift:
   description: What deviates from the plan; after O(phase=apply) what still does.
   returned: with O(phase=validate) and O(phase=apply)
@@ -167,8 +176,9 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils import arp_setting
 from ansible_collections.dgxspark.fabric.plugins.module_utils.command import run
 from ansible_collections.dgxspark.fabric.plugins.module_utils.dead_man import DeadMan, DeadManError
 from ansible_collections.dgxspark.fabric.plugins.module_utils.managed_file import FileError
-from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_apply import Apply, NotReached
+from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_apply import Apply, NotReached, Refused
 from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_request import RequestError, request_of
+from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_sandbox import others_digest
 from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_validate import Request, Verdict, validate
 
 
@@ -183,10 +193,13 @@ def run_validate(module: AnsibleModule, request: Request, dead_man: DeadMan) -> 
     live = live_state.read(run, request.planned)
     comparison = netplan_compare.compare(request, live)
     current = comparison.files[0].state
-    verdict = validate(request, run, live, current, dead_man.owned(current), comparison.would_change and not module.check_mode)
+    others = others_digest(request.path)
+    verdict = validate(request, run, live, current, dead_man.owned(current), comparison.would_change and not module.check_mode,
+                       dead_man.known(current, request.content, others))
     result: dict[str, t.Any] = {
         "problems": verdict.problems,
         "would_change": comparison.would_change,
+        "validated": others,
         "drift": comparison.drift(request.node),
         "diff": comparison.diff() if module.check_mode else [],
     }
@@ -263,6 +276,7 @@ def main() -> None:
             "force_busy": {"type": "bool", "default": False},
             "timeout": {"type": "int", "default": 90},
             "confirm_seconds": {"type": "int", "default": 0},
+            "validated": {"type": "str", "default": ""},
             "token": {"type": "str", "no_log": False},
         },
         required_if=[("phase", "validate", ("content", "interfaces")), ("phase", "apply", ("content", "interfaces"))],
@@ -276,7 +290,7 @@ def main() -> None:
         if module.params["phase"] == "validate":
             run_validate(module, request, dead_man)
         run_apply(module, request, dead_man)
-    except (RequestError, FileError, DeadManError, live_state.LiveStateError) as exc:
+    except (RequestError, FileError, DeadManError, Refused, live_state.LiveStateError) as exc:
         module.fail_json(msg=f"{module.params['node'] or 'this node'}: {exc}")
 
 

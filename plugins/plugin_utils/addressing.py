@@ -81,7 +81,9 @@ def _groups(topology: Topology) -> list[_Group]:
         else:
             key = cable.explicit.networks["a"] or cable.explicit.networks["b"]
             explicit.setdefault(key, []).append(cable)
-    switch = [(tuple(cables), False) for _place, cables in sorted(managed.items())] + [(tuple(cables), True) for cables in explicit.values()]
+    switch = [(tuple(cables), False) for _place, cables in sorted(managed.items())] + [
+        (tuple(cables), True) for cables in explicit.values()
+    ]
     return direct + [_Group(f"switch{place}", cables, given) for place, (cables, given) in enumerate(switch, start=1)]
 
 
@@ -122,7 +124,9 @@ def _own_network(variable: str, value: str, shortest: int, longest: int) -> IPv4
     try:
         network = IPv4Network(value)
     except ValueError:
-        raise FabricError(f"{variable} is {shown(value)} (all hosts); expected {wanted} with no host bits set, such as 10.20.0.0/{shortest if shortest == longest else 16}") from None
+        raise FabricError(
+            f"{variable} is {shown(value)} (all hosts); expected {wanted} with no host bits set, such as 10.20.0.0/{shortest if shortest == longest else 16}"
+        ) from None
     if not shortest <= network.prefixlen <= longest:
         raise FabricError(f"{variable} is {network} (all hosts); expected {wanted}: correct the prefix length")
     if not any(network.subnet_of(private) for private in PRIVATE):
@@ -159,14 +163,18 @@ def _explicit_segment(group: _Group, rail: str, inventory: Inventory, shape: str
         )
     network = next(iter(networks), None)
     if network is not None and not any(network.subnet_of(tolerated) for tolerated in TOLERATED):
-        raise FabricError(f"networks of {group.cables[0].name} in fabric_cables give {network} on rail {rail}, which is not private; expected a private network (RFC 1918): renumber the cable")
+        raise FabricError(
+            f"networks of {group.cables[0].name} in fabric_cables give {network} on rail {rail}, which is not private; expected a private "
+            f"network (RFC 1918): renumber the cable"
+        )
     members = []
     for cable in group.cables:
         for plug in cable.plugs:
             address = _explicit_address(cable, plug, rail, network, inventory)
             if address is None and shape not in SHAPES_WITH_BARE_RAILS:
                 raise FabricError(
-                    f"fabric_cables gives {cable.name} no address for {plug} on rail {rail}; on a {shape} NCCL finds its way by addresses, so both rails need one "
+                    f"fabric_cables gives {cable.name} no address for {plug} on rail {rail}; on a {shape} NCCL finds its way by addresses, "
+                    f"so both rails need one "
                     "(only a pair or a switch runs without): add the network and the address"
                 )
             members.append(Member(plug, rail, address))
@@ -190,11 +198,17 @@ def _check_members(group: _Group, rail: str, network: IPv4Network | None, member
             continue
         where = f"{member.plug} rail {rail} ({interface_name(member.plug.port, rail)})"
         if network.prefixlen < 31 and member.address in (network.network_address, network.broadcast_address):
-            raise FabricError(f"fabric_cables gives {where} the address {member.address}, the network or broadcast address of {network}: choose a host address")
-        if member.address in seen:
-            raise FabricError(f"fabric_cables gives {member.address} to both {seen[member.address]} and {where} on {group.name}: correct one of them")
+            raise FabricError(
+                f"fabric_cables gives {where} the address {member.address}, the network or broadcast address of {network}: choose a host address"
+            )
         if member.plug.node in nodes:
-            raise FabricError(f"fabric_cables puts both {nodes[member.plug.node]} and {where} into {network}; two interfaces of one node never share a network: use two")
+            raise FabricError(
+                f"fabric_cables puts both {nodes[member.plug.node]} and {where} into {network}; two interfaces of one node never share a network: use two"
+            )
+        if member.address in seen:
+            raise FabricError(
+                f"fabric_cables gives {member.address} to both {seen[member.address]} and {where} on {group.name}: correct one of them"
+            )
         seen[member.address] = member.plug
         nodes[member.plug.node] = member.plug
 
@@ -216,7 +230,9 @@ def _twins(one: Segment, other: Segment) -> str:
 
 
 def _origin(one: Segment, other: Segment) -> str:
-    return "fabric_subnet_base, fabric_subnet_step or fabric_subnet_pool" if one.managed and other.managed else "the networks in fabric_cables"
+    return (
+        "fabric_subnet_base, fabric_subnet_step or fabric_subnet_pool" if one.managed and other.managed else "the networks in fabric_cables"
+    )
 
 
 def _check_management(segments: list[Segment], inventory: Inventory) -> None:
@@ -229,6 +245,7 @@ def _check_management(segments: list[Segment], inventory: Inventory) -> None:
             if segment.network is not None and address in segment.network:
                 variables = "fabric_subnet_base or fabric_subnet_pool" if segment.managed else "the networks in fabric_cables"
                 raise FabricError(
-                    f"{node.management_address_from} of {node.name} is {address}, which lies in {segment.network}, the network of {segment.name}; the fabric must "
+                    f"{node.management_address_from} of {node.name} is {address}, which lies in {segment.network}, the network of "
+                    f"{segment.name}; the fabric must "
                     f"not overlap the management network: set {variables} to another network, or give the node's management address"
                 )

@@ -59,7 +59,9 @@ def _cable(entry: Any, where: str, numbers: dict[str, int]) -> Cable:
     bare = Cable(a=plugs[0], b=plugs[1] if len(plugs) == 2 else None)
     if entry.get("networks") is None:
         if entry.get("addresses") is not None:
-            raise FabricError(f"{where} ({bare.name}) has addresses but no networks; expected both: add networks: {{a: ..., b: ...}}, or remove addresses")
+            raise FabricError(
+                f"{where} ({bare.name}) has addresses but no networks; expected both: add networks: {{a: ..., b: ...}}, or remove addresses"
+            )
         return bare
     return Cable(a=bare.a, b=bare.b, explicit=_explicit(entry, f"{where} ({bare.name})", bare))
 
@@ -112,7 +114,9 @@ def _explicit(entry: Mapping[str, Any], where: str, cable: Cable) -> Explicit:
     given = _by_rail(entry["networks"], f"networks of {where}", "a network such as 192.168.0.0/24")
     networks = {rail: None if given[rail] is None else _network(given[rail], f"networks of {where}, rail {rail}") for rail in RAILS}
     if not any(networks.values()):
-        raise FabricError(f"networks of {where} gives no network on either rail; expected at least one: rails without IPv4 cannot be measured")
+        raise FabricError(
+            f"networks of {where} gives no network on either rail; expected at least one: rails without IPv4 cannot be measured"
+        )
     if entry.get("addresses") is None:
         return Explicit(networks, None)
     return Explicit(networks, _addresses(entry["addresses"], f"addresses of {where}", cable, networks))
@@ -145,11 +149,15 @@ def _network(value: Any, where: str) -> IPv4Network:
 def _addresses(value: Any, where: str, cable: Cable, networks: dict[str, IPv4Network | None]) -> dict[Plug, dict[str, IPv4Address | None]]:
     keys = {key: plug for plug in cable.plugs for key in (plug.node, str(plug))}
     if not isinstance(value, Mapping):
-        raise FabricError(f"{where} is {shown(value)}; expected a mapping from each end ({', '.join(str(plug) for plug in cable.plugs)}) to its addresses")
+        raise FabricError(
+            f"{where} is {shown(value)}; expected a mapping from each end ({', '.join(str(plug) for plug in cable.plugs)}) to its addresses"
+        )
     addresses: dict[Plug, dict[str, IPv4Address | None]] = {}
     for key, entry in value.items():
         if key not in keys:
-            raise FabricError(f"{where} names {shown(key)}{closest(key, keys)}; expected the cable's own ends, {' and '.join(str(plug) for plug in cable.plugs)}")
+            raise FabricError(
+                f"{where} names {shown(key)}{closest(key, keys)}; expected the cable's own ends, {' and '.join(str(plug) for plug in cable.plugs)}"
+            )
         plug = keys[key]
         if plug in addresses:
             raise FabricError(f"{where} gives {plug} twice; name each end once")
@@ -157,7 +165,9 @@ def _addresses(value: Any, where: str, cable: Cable, networks: dict[str, IPv4Net
         addresses[plug] = {rail: _address(given[rail], f"{where}, {plug} rail {rail}", networks[rail]) for rail in RAILS}
     for plug in cable.plugs:
         if plug not in addresses:
-            raise FabricError(f"{where} gives no address for {plug}; expected both ends: add it, or remove addresses to derive them from the node numbers")
+            raise FabricError(
+                f"{where} gives no address for {plug}; expected both ends: add it, or remove addresses to derive them from the node numbers"
+            )
     return addresses
 
 
@@ -167,11 +177,15 @@ def _address(value: Any, where: str, network: IPv4Network | None) -> IPv4Address
     if not isinstance(value, str):
         raise FabricError(f'{where} is {shown(value)}; expected an IPv4 address in quotes, such as "192.168.0.1", or null')
     if network is None:
-        raise FabricError(f"{where} is {shown(value)}, but networks gives no network on that rail; expected null: add the network, or remove the address")
+        raise FabricError(
+            f"{where} is {shown(value)}, but networks gives no network on that rail; expected null: add the network, or remove the address"
+        )
     try:
         interface = IPv4Interface(str(value) if "/" in value else f"{value}/{network.prefixlen}")
     except ValueError:
         raise FabricError(f"{where} is {shown(value)}; expected an IPv4 address such as 192.168.0.1: correct it") from None
     if interface.network != network:
-        raise FabricError(f"{where} is {shown(value)}, which is not in {network}; expected an address of that network: correct the address or the network")
+        raise FabricError(
+            f"{where} is {shown(value)}, which is not in {network}; expected an address of that network: correct the address or the network"
+        )
     return interface.ip

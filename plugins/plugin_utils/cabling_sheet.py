@@ -55,7 +55,17 @@ def _interfaces(plan: dict[str, Any]) -> list[str]:
             peers = [f"{peer['node']} {peer['address']}" for peer in interface["peers"][:MOST_PEERS]]
             if len(interface["peers"]) > MOST_PEERS:
                 peers.append("...")
-            rows.append([node["name"], f"{interface['port']}", interface["rail"], interface["name"], interface["rdma_device"], address, ", ".join(peers)])
+            rows.append(
+                [
+                    node["name"],
+                    f"{interface['port']}",
+                    interface["rail"],
+                    interface["name"],
+                    interface["rdma_device"],
+                    address,
+                    ", ".join(peers),
+                ]
+            )
     return ["## Interfaces", "", *_table(["node", "port", "rail", "interface", "RDMA device", "address", "reaches"], rows)]
 
 

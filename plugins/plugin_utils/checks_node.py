@@ -20,14 +20,18 @@ def attendance(data: Mapping[str, Any]) -> dict[str, dict[str, str]]:
         measure): each maps a node's name to the reason in words
     """
     seats: dict[str, dict[str, str]] = {"not_tested": {}, "unreachable": {}, "lost": {}, "idle": {}}
+    testing = {node for test in data["plan"]["tests"] for node in (test["client"], test["server"])} if data["mode"] == "validate" else set()
+    others_measured = any(data["perftest"].values())
     for name in data["plan"]["nodes"]:
         if name in data["not_tested"]:
             seats["not_tested"][name] = f"{name} is outside --limit"
             continue
         record = data["perftest"].get(name) or {}
         gone = data["unreachable"].get(name)
+        if not gone and not record and name in testing and others_measured:
+            gone = "nothing came from it after it was observed, while other nodes measured"
         if data["nodes"].get(name) is None:
-            seats["unreachable"][name] = gone or "no facts came from it: it was unreachable, or a task failed on it (see the output above)"
+            seats["unreachable"][name] = data["unreachable"].get(name) or "no facts came from it: it was unreachable, or a task failed on it (see the output above)"
         elif gone is not None or record.get("status") == "lost":
             seats["lost"][name] = gone or record.get("message") or "its load test was never heard of again"
         elif record.get("status") in IDLE_STATES:

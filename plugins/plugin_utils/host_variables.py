@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleError
+from jinja2 import Undefined, UndefinedError
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError, shown
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.variables import unknown, wanted
@@ -22,7 +23,9 @@ def read_host_variables(hostvars: Any, group: Any) -> dict[str, dict[str, Any]]:
     Other variables of the hosts are never touched: they may be secrets, or templates that cannot be resolved here. Raises FabricError.
     """
     if not isinstance(hostvars, Mapping):
-        raise FabricError(f"the filter's input is {shown(hostvars)}; expected hostvars, as in hostvars | dgxspark.fabric.plan(groups['spark'])")
+        raise FabricError(
+            f"the filter's input is {shown(hostvars)}; expected hostvars, as in hostvars | dgxspark.fabric.plan(groups['spark'])"
+        )
     if not isinstance(group, (list, tuple)):
         raise FabricError(f"the filter's argument is {shown(group)}; expected a list of hosts, such as groups['spark']")
     return {_host(host, hostvars): _variables(str(host), hostvars[host]) for host in group}
@@ -42,13 +45,20 @@ def _variables(host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
             continue
         try:
             values[name] = _resolved(variables[name])
-        except AnsibleError as problem:
-            raise FabricError(f"{name} of {host} cannot be worked out ({problem}): correct its template, or define what it refers to") from problem
+        except (AnsibleError, UndefinedError) as problem:
+            raise FabricError(
+                f"{name} of {host} cannot be worked out ({problem}): correct its template, or define what it refers to"
+            ) from None
     return values
 
 
 def _resolved(value: Any) -> Any:
-    """Return the value with every nested template resolved now, so that no later access can fail; odd types stay for the checks to refuse."""
+    """Return the value with every nested template resolved now, so that no later access can fail; odd types stay for the checks to refuse.
+
+    Raises AnsibleError or UndefinedError when a template fails.
+    """
+    if isinstance(value, Undefined):
+        str(value)  # raises with the name of what is undefined
     if isinstance(value, Mapping):
         return {key: _resolved(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):

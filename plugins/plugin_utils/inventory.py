@@ -14,7 +14,14 @@ from typing import Any
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError, shown
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.interfaces import FABRIC_INTERFACES
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.model import Inventory, Node, Settings
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.variables import CONNECTION_VARIABLES, PREFIX, REQUIRED, VARIABLES, Variable, unknown
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.variables import (
+    CONNECTION_VARIABLES,
+    PREFIX,
+    REQUIRED,
+    VARIABLES,
+    Variable,
+    unknown,
+)
 
 HOST_NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,62}"
 LOCAL_CONNECTIONS = ("local", "ansible.builtin.local")
@@ -73,7 +80,9 @@ def _common(variable: Variable, names: list[str], taken: dict[str, dict[str, Any
                 "every node: set it once, in the variables of the group spark"
             )
     if value is REQUIRED:
-        raise FabricError(f"{variable.name} is not set (host {first}); expected {variable.kind.expected}: set it in the variables of the group spark")
+        raise FabricError(
+            f"{variable.name} is not set (host {first}); expected {variable.kind.expected}: set it in the variables of the group spark"
+        )
     return value
 
 
@@ -85,7 +94,9 @@ def _nodes(names: list[str], taken: dict[str, dict[str, Any]]) -> tuple[Node, ..
     nodes = []
     for place, name in enumerate(names, start=1):
         values = taken[name]
-        address_from = next((source for source in ("fabric_management_address", "ansible_host") if values[source] is not None), "inventory_hostname")
+        address_from = next(
+            (source for source in ("fabric_management_address", "ansible_host") if values[source] is not None), "inventory_hostname"
+        )
         node = Node(
             name=name,
             number=place if values["fabric_node_number"] is None else values["fabric_node_number"],

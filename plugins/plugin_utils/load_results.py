@@ -83,7 +83,9 @@ def load_result(test: Mapping[str, Any], records: Mapping[tuple[str, str], Mappi
     for status in TROUBLE_ORDER:
         for node, record in ((client, mine), (server, theirs)):
             if record is not None and record.get("status") == status:
-                return {**result, "state": status, "message": trouble_text(node, record), "guilty_node": guilty(status, node, test)}
+                zero = record.get("error") == "zero_row" and record.get("gbps") is not None
+                trouble = {"state": "zero" if zero else status, "message": trouble_text(node, record)}
+                return {**result, **trouble, "guilty_node": guilty(node, record, test)}
     return {**result, **figure_of(test, mine, theirs)}
 
 
@@ -104,15 +106,20 @@ def figure_of(test: Mapping[str, Any], mine: Mapping[str, Any] | None, theirs: M
 
 def trouble_text(node: str, record: Mapping[str, Any]) -> str:
     """Return what an end says about its failure."""
-    parts = [str(part) for part in (record.get("message"), record.get("error")) if part]
-    return f"{node}: {' / '.join(parts) if parts else record.get('status')}"
+    message, error = record.get("message"), record.get("error")
+    if message and error:
+        return f"{node}: {message} [{error}]"
+    return f"{node}: {message or error or record.get('status')}"
 
 
-def guilty(status: str, node: str, test: Mapping[str, Any]) -> str | None:
-    """Return the node to look at when the two ends could not meet: the one that waits, or the one that did not come."""
-    if status == "control_blocked":
+def guilty(node: str, record: Mapping[str, Any], test: Mapping[str, Any]) -> str | None:
+    """Return the node to look at when the two ends could not meet.
+
+    A control port is closed at the end that the complaining one dials, the tool's own port always at the server.
+    """
+    if record["status"] == "control_blocked" and record.get("error") == "test_port_blocked":
         return test["server"]
-    if status == "peer_absent":
+    if record["status"] in ("control_blocked", "peer_absent"):
         return test["server"] if node == test["client"] else test["client"]
     return None
 

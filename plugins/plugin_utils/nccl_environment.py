@@ -56,7 +56,9 @@ def least_version(topology: Topology, segments: tuple[Segment, ...]) -> str | No
     return ROUTING_VERSION if needs_routing(topology, segments) else None
 
 
-def build_environment(node: Node, inventory: Inventory, topology: Topology, segments: tuple[Segment, ...], routed: bool) -> list[dict[str, Any]]:
+def build_environment(
+    node: Node, inventory: Inventory, topology: Topology, segments: tuple[Segment, ...], routed: bool
+) -> list[dict[str, Any]]:
     """Return NCCL's environment on a node as [{name, value, reason, follows}].
 
     ``routed`` is the answer of needs_routing. ``follows`` is ``management.interface`` where the value is the management interface, which
@@ -69,8 +71,14 @@ def build_environment(node: Node, inventory: Inventory, topology: Topology, segm
     entries.append(_entry("NCCL_IB_DISABLE", "0", "RDMA is wanted; without it NCCL falls back to TCP"))
     entries.extend(_bootstrap(node, inventory, topology, segments))
     if routed:
-        entries.append(_entry("NCCL_IB_SUBNET_AWARE_ROUTING", "1", f"chooses the NIC whose network holds the peer; needs NCCL {ROUTING_VERSION} or later"))
-        entries.append(_entry("NCCL_IB_MERGE_NICS", "0", "keeps the ports apart, since they lead to different nodes; some rings run with 1"))
+        entries.append(
+            _entry(
+                "NCCL_IB_SUBNET_AWARE_ROUTING", "1", f"chooses the NIC whose network holds the peer; needs NCCL {ROUTING_VERSION} or later"
+            )
+        )
+        entries.append(
+            _entry("NCCL_IB_MERGE_NICS", "0", "keeps the ports apart, since they lead to different nodes; some rings run with 1")
+        )
         entries.append(_entry("NCCL_NET_PLUGIN", "none", "NCCL's own RDMA transport; a plugin found by chance would not know the routing"))
     if topology.shape in ("ring", "graph"):
         entries.append(_entry("NCCL_ALGO", "Ring", "only neighbours have a cable; a tree would need cables that are not there"))
@@ -92,7 +100,10 @@ def _bootstrap(node: Node, inventory: Inventory, topology: Topology, segments: t
         interface = _fabric_bootstrap(node, topology, segments)
         return [_entry(name, interface, f"{use} on rail a of the fabric (fabric_nccl_bootstrap: fabric)") for name, use in SOCKET_VARIABLES]
     if node.management_interface is None:
-        interface, why = MANAGEMENT_INTERFACE, "the management network; the Spark's RJ45 port is assumed, since fabric_management_interface is not set"
+        interface, why = (
+            MANAGEMENT_INTERFACE,
+            "the management network; the Spark's RJ45 port is assumed, since fabric_management_interface is not set",
+        )
     else:
         interface, why = node.management_interface, "the management network, which every node reaches (fabric_management_interface)"
     return [_entry(name, interface, f"{use} on {why}", "management.interface") for name, use in SOCKET_VARIABLES]
@@ -107,7 +118,9 @@ def _fabric_bootstrap(node: Node, topology: Topology, segments: tuple[Segment, .
     addressed = {member.plug for segment in segments for member in segment.members if member.rail == "a" and member.address is not None}
     plugs = [plug for plug in _plugs(topology, node.name) if plug in addressed]
     if not plugs:
-        raise FabricError(f"fabric_nccl_bootstrap is fabric, but rail a of {node.name} has no address in fabric_cables: set it to management, or give rail a an address")
+        raise FabricError(
+            f"fabric_nccl_bootstrap is fabric, but rail a of {node.name} has no address in fabric_cables: set it to management, or give rail a an address"
+        )
     return interface_name(plugs[0].port, "a")
 
 
@@ -116,11 +129,13 @@ def _overridden(entries: list[dict[str, Any]], wanted: dict[str, str | None]) ->
     names = {entry["name"] for entry in entries}
     result = []
     for entry in entries:
+        value = wanted.get(entry["name"])
         if entry["name"] not in wanted:
             result.append(entry)
-        elif wanted[entry["name"]] is not None:
-            result.append(_entry(entry["name"], wanted[entry["name"]], f"set by fabric_nccl_environment in place of {entry['value']}"))
-    result.extend(_entry(name, value, "set by fabric_nccl_environment") for name, value in wanted.items() if name not in names and value is not None)
+        elif value is not None:
+            result.append(_entry(entry["name"], value, f"set by fabric_nccl_environment in place of {entry['value']}"))
+    added = [(name, value) for name, value in wanted.items() if name not in names]
+    result.extend(_entry(name, value, "set by fabric_nccl_environment") for name, value in added if value is not None)
     return result
 
 

@@ -18,7 +18,13 @@ def build_netplan(node: Node, settings: Settings, topology: Topology, segments: 
     Interfaces of cables with explicit networks are left out: they are validated as they are. ``ethernets`` is empty when nothing is left.
     The renderer stands at each interface, since a file-wide one would also take over the node's other interfaces.
     """
-    managed = {(member.plug.port, member.rail): (member, segment) for segment in segments if segment.managed for member in segment.members if member.plug.node == node.name}
+    managed = {
+        (member.plug.port, member.rail): (member, segment)
+        for segment in segments
+        if segment.managed
+        for member in segment.members
+        if member.plug.node == node.name
+    }
     return {
         "version": 2,
         "ethernets": {

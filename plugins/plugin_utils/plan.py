@@ -27,7 +27,19 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.topology import bu
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.variables import PREFIX
 
 PLAN_VERSION = 1
-COPIED_SETTINGS = ("mtu", "link_gbps", "control_port", "test_port_base", "test_seconds", "netplan_optional", "netplan_renderer", "force_busy", "drift_fails", "fail_on", "rules")
+COPIED_SETTINGS = (
+    "mtu",
+    "link_gbps",
+    "control_port",
+    "test_port_base",
+    "test_seconds",
+    "netplan_optional",
+    "netplan_renderer",
+    "force_busy",
+    "drift_fails",
+    "fail_on",
+    "rules",
+)
 INPUTS = ("cables", "rules", "rail_gbps", "rail_bidirectional_gbps")
 """Settings whose content stands in the plan in another form; ``settings`` does not repeat them."""
 
@@ -77,13 +89,20 @@ def _nodes(inventory: Inventory, topology: Topology, segments: tuple[Segment, ..
     for segment in segments:
         peers = [_peer(member) for member in segment.members if member.address is not None]
         for member in segment.members:
-            interfaces[member.plug.node][(member.plug.port, member.rail)] = _interface(member, segment, cable_of[member.plug], peers, inventory.settings)
+            interfaces[member.plug.node][(member.plug.port, member.rail)] = _interface(
+                member, segment, cable_of[member.plug], peers, inventory.settings
+            )
     routed = needs_routing(topology, segments)
     return {node.name: _node(node, interfaces[node.name], inventory, topology, segments, routed) for node in inventory.nodes}
 
 
 def _node(
-    node: Node, interfaces: dict[tuple[int, str], dict[str, Any]], inventory: Inventory, topology: Topology, segments: tuple[Segment, ...], routed: bool
+    node: Node,
+    interfaces: dict[tuple[int, str], dict[str, Any]],
+    inventory: Inventory,
+    topology: Topology,
+    segments: tuple[Segment, ...],
+    routed: bool,
 ) -> dict[str, Any]:
     return {
         "name": node.name,
@@ -100,7 +119,12 @@ def _node(
 
 
 def _peer(member: Member) -> dict[str, Any]:
-    return {"node": member.plug.node, "interface": interface_name(member.plug.port, member.rail), "rail": member.rail, "address": str(member.address)}
+    return {
+        "node": member.plug.node,
+        "interface": interface_name(member.plug.port, member.rail),
+        "rail": member.rail,
+        "address": str(member.address),
+    }
 
 
 def _interface(member: Member, segment: Segment, cable: str, peers: list[dict[str, Any]], settings: Settings) -> dict[str, Any]:
@@ -133,7 +157,9 @@ def _cable(cable: Cable, segments: tuple[Segment, ...]) -> dict[str, Any]:
         "b": _end(cable.b),
         "switch": cable.b is None,
         "managed": cable.explicit is None,
-        "segments": {rail: next(segment.name for segment in segments if segment.rail == rail and cable.name in segment.cables) for rail in RAILS},
+        "segments": {
+            rail: next(segment.name for segment in segments if segment.rail == rail and cable.name in segment.cables) for rail in RAILS
+        },
     }
 
 

@@ -33,7 +33,9 @@ def plan_documents(plan: dict[str, Any], render_netplan: Callable[[dict[str, Any
                 documents[str(PurePosixPath(name, NETPLAN_FILE))] = render_netplan(node["netplan"])
             documents[str(PurePosixPath(name, ENVIRONMENT_FILE))] = _environment(node)
     except (KeyError, TypeError, AttributeError) as problem:
-        raise FabricError(f"the plan to write is incomplete ({type(problem).__name__}: {problem}); pass the result of the filter dgxspark.fabric.plan") from problem
+        raise FabricError(
+            f"the plan to write is incomplete ({type(problem).__name__}: {problem}); pass the result of the filter dgxspark.fabric.plan"
+        ) from problem
     return documents
 
 

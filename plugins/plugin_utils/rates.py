@@ -128,5 +128,8 @@ def _formula(settings: Settings, payload: int, rates: ExpectedRates) -> str:
     elif settings.rail_gbps is not None:
         both = "both ways at once: 2 x fabric_rail_gbps"
     else:
-        both = f"both ways at once: {RAIL_BOTH_WAYS_GBPS:g} Gb/s on a healthy rail (field record; the bar is {RAIL_BOTH_WAYS_BAR_GBPS:g}, a degraded cable gave 119 and 26)"
+        both = (
+            f"both ways at once: {RAIL_BOTH_WAYS_GBPS:g} Gb/s on a healthy rail (field record; the bar is {RAIL_BOTH_WAYS_BAR_GBPS:g}, "
+            "a degraded cable gave 119 and 26)"
+        )
     return f"{wire}; {rail}; {both}, at most twice the cable"

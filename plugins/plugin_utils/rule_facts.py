@@ -37,6 +37,7 @@ SCOPE_FACTS = {
         "present": "true when the node has this interface",
         "live": "what `fabric_facts` saw of the interface",
         "rdma": "what `fabric_facts` saw of its RDMA device",
+        "rdma_present": "true when the node has the planned RDMA device",
         "master": "bond, bridge or team that owns the interface, else empty",
         "speed_gbps": "link speed in 10^9 bit/s, null when the kernel does not tell",
         "speed_percent": "the same in percent of the planned link speed",
@@ -58,9 +59,9 @@ SCOPE_FACTS = {
         "down": "the ends without a link, in words",
         "twin_up": "true when the other rail of the same cable has a link at all its ends",
         "path": "pings: `missing`, `wrong_route`, `wrong_neighbour` (texts); `small_percent`, `full_percent` (worst share of answers), "
-        "`lost` and `full_lost` (which ones, in words), `largest_mtu`, `size`",
-        "rdma": "load tests: `missing`, `zero`, `timeouts`, `failed`, `voided`, `blocked`, `absent`, `above_ceiling`, `wrong_gid` (texts); `blocked_node`, "
-        "`absent_node`; `directed` and `bidirectional` (of the worst: `percent`, `gbps`, `expected_gbps`, `text`); `best_percent`; `mtu`; `tests`",
+        "`lost` and `full_lost` (which ones, in words), `largest_mtu`, `size`, `ping_size`, `probes`",
+        "rdma": "load tests: `missing`, `zero`, `timeouts`, `failed`, `voided`, `blocked`, `absent`, `implausible`, `above_ceiling`, `wrong_gid` (texts); "
+        "`blocked_node`, `absent_node`; `directed` and `bidirectional` (of the worst: `percent`, `gbps`, `expected_gbps`, `text`); `best_percent`; `mtu`; `tests`",
     },
     "cable": {
         "cable": "cable name",
@@ -69,7 +70,8 @@ SCOPE_FACTS = {
         "switch": "true when one end is a switch",
         "unanswered": "why a node at its ends gave no answer, else empty",
         "unanswered_nodes": "the names of these nodes",
-        "rdma": "both rails at once: `sum` (of the worst direction: `percent`, `gbps`, `expected_gbps`, `text`), `above_ceiling` (texts)",
+        "rdma": "both rails at once: `sum` (of the worst direction: `percent`, `gbps`, `expected_gbps`, `text`), `best_percent` (of the ceiling), "
+        "`above_ceiling` (texts)",
     },
     "segment": {
         "segment": "segment name",

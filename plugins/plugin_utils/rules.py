@@ -33,7 +33,8 @@ try:
 except ImportError as exc:
     JMESPATH_IMPORT_ERROR = exc
 
-RULES_DIRECTORY = pathlib.Path(__file__).resolve().parent / "rules"
+#: Not named as this module is: the collection loader would take the folder for it.
+RULES_DIRECTORY = pathlib.Path(__file__).resolve().parent / "shipped_rules"
 
 #: In the order of the layers; within a file the order is the order of the report.
 RULE_FILES = ("node.yml", "pcie.yml", "link.yml", "address.yml", "path.yml", "rdma.yml")
@@ -117,6 +118,10 @@ def load_rules(user_rules: Iterable[Any] = ()) -> dict[str, Rule]:
     entries = {entry["id"]: entry for entry in shipped_rules()}
     for place, entry in enumerate(user_rules):
         rule_id = entry_id(entry, place)
+        if rule_id not in entries and not all(entry.get(name) for name in REQUIRED_FIELDS):
+            lacking = [name for name in REQUIRED_FIELDS if not entry.get(name)]
+            hint = closest(rule_id, entries)
+            raise RuleError(f"rule {rule_id}: field {lacking[0]} is missing{hint}. A rule that does not exist yet needs {', '.join(REQUIRED_FIELDS)}.")
         entries[rule_id] = {**entries.get(rule_id, {}), **{str(key): value for key, value in entry.items()}}
     rules = {rule_id: parse_rule(entry) for rule_id, entry in entries.items()}
     for rule in rules.values():

@@ -25,7 +25,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.edge_colouring import bipartite_colours, doubled_ring_colours, first_fit, ring_colours
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.edge_colouring import (
+    bipartite_colours,
+    doubled_ring_colours,
+    first_fit,
+    ring_colours,
+)
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.interfaces import RAILS
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.model import Inventory, Plug, Segment, Topology
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rank_order import Chain, chains

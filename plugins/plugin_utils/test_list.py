@@ -27,7 +27,9 @@ def build_tests(inventory: Inventory, topology: Topology, segments: tuple[Segmen
     Rails without an address have no tests. Raises FabricError when the TCP ports of a round do not fit.
     """
     settings = inventory.settings
-    addresses = {(member.plug, member.rail): member.address for segment in segments for member in segment.members if member.address is not None}
+    addresses = {
+        (member.plug, member.rail): member.address for segment in segments for member in segment.members if member.address is not None
+    }
     staged = (
         ("directed", _planned(directed_rounds(inventory, topology, segments), addresses, settings)),
         ("bidirectional", _planned(bidirectional_rounds(inventory, topology, segments), addresses, settings)),
@@ -54,11 +56,13 @@ def _check_tcp_ports(count: int, settings: Settings) -> None:
     first, last = settings.test_port_base, settings.test_port_base + count - 1
     if last > LAST_TCP_PORT:
         raise FabricError(
-            f"fabric_test_port_base is {first} (all hosts), but a round has {count} tests and would need TCP ports up to {last}: set it to {LAST_TCP_PORT + 1 - count} or less"
+            f"fabric_test_port_base is {first} (all hosts), but a round has {count} tests and would need TCP ports up to {last}: set it to "
+            f"{LAST_TCP_PORT + 1 - count} or less"
         )
     if first <= settings.control_port <= last:
         raise FabricError(
-            f"fabric_control_port is {settings.control_port} (all hosts), which lies among the test ports {first} to {last} (fabric_test_port_base): set it below {first}"
+            f"fabric_control_port is {settings.control_port} (all hosts), which lies among the test ports {first} to {last} "
+            f"(fabric_test_port_base): set it below {first}"
         )
 
 

@@ -14,7 +14,13 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rank_order import 
 
 MOST_NODES = 64
 MOST_SWITCH_NODES = 200
-ACCEPTED_SHAPES = {"pair": ("pair",), "mesh": ("mesh",), "ring": ("ring", "mesh"), "switch": ("switch",), "custom": ("pair", "mesh", "ring", "switch", "graph")}
+ACCEPTED_SHAPES = {
+    "pair": ("pair",),
+    "mesh": ("mesh",),
+    "ring": ("ring", "mesh"),
+    "switch": ("switch",),
+    "custom": ("pair", "mesh", "ring", "switch", "graph"),
+}
 
 
 def build_topology(inventory: Inventory) -> Topology:
@@ -48,14 +54,20 @@ def _check_count(inventory: Inventory) -> None:
     if count < 2:
         raise FabricError(f"the group spark has 1 node, {first}; a fabric needs at least 2: add nodes to the inventory")
     if topology == "pair" and count != 2:
-        raise FabricError(f"fabric_topology is pair, which has exactly 2 nodes, but the group spark has {count} ({first}, ...); set mesh, ring or switch")
+        raise FabricError(
+            f"fabric_topology is pair, which has exactly 2 nodes, but the group spark has {count} ({first}, ...); set mesh, ring or switch"
+        )
     if topology == "mesh" and count != 3:
-        raise FabricError(f"fabric_topology is mesh, which has exactly 3 nodes, but the group spark has {count} ({first}, ...); set pair, ring or switch")
+        raise FabricError(
+            f"fabric_topology is mesh, which has exactly 3 nodes, but the group spark has {count} ({first}, ...); set pair, ring or switch"
+        )
     if topology == "ring" and count < 3:
         raise FabricError(f"fabric_topology is ring, which has at least 3 nodes, but the group spark has {count} ({first}, ...); set pair")
     most = MOST_SWITCH_NODES if topology == "switch" else MOST_NODES
     if count > most:
-        raise FabricError(f"the group spark has {count} nodes ({first}, ...); fabric_topology {topology} takes at most {most}: split the cluster")
+        raise FabricError(
+            f"the group spark has {count} nodes ({first}, ...); fabric_topology {topology} takes at most {most}: split the cluster"
+        )
 
 
 def _ports(node: Node) -> tuple[int, ...]:
@@ -82,7 +94,9 @@ def _closed_ring(inventory: Inventory) -> list[Cable]:
     topology = inventory.settings.topology
     for node in inventory.nodes:
         if node.ports is not None and set(node.ports) != set(PORTS):
-            raise FabricError(f"fabric_ports of {node.name} is {list(node.ports)}; a {topology} uses both ports of every node: remove fabric_ports, or set [0, 1]")
+            raise FabricError(
+                f"fabric_ports of {node.name} is {list(node.ports)}; a {topology} uses both ports of every node: remove fabric_ports, or set [0, 1]"
+            )
     order = _ring_order(inventory)
     return [Cable(Plug(here, 0), Plug(there, 1)) for here, there in zip(order, order[1:] + order[:1])]
 
@@ -94,12 +108,18 @@ def _ring_order(inventory: Inventory) -> list[str]:
         return names
     for name in order:
         if name not in names:
-            raise FabricError(f"fabric_ring_order names the unknown host {name}{closest(name, names)}; expected each host of the group spark once: correct it")
+            raise FabricError(
+                f"fabric_ring_order names the unknown host {name}{closest(name, names)}; expected each host of the group spark once: correct it"
+            )
         if order.count(name) > 1:
-            raise FabricError(f"fabric_ring_order names {name} {order.count(name)} times; expected each host of the group spark once: remove the repetition")
+            raise FabricError(
+                f"fabric_ring_order names {name} {order.count(name)} times; expected each host of the group spark once: remove the repetition"
+            )
     missing = [name for name in names if name not in order]
     if missing:
-        raise FabricError(f"fabric_ring_order lacks {', '.join(missing[:8])}; expected each host of the group spark once: add what is missing")
+        raise FabricError(
+            f"fabric_ring_order lacks {', '.join(missing[:8])}; expected each host of the group spark once: add what is missing"
+        )
     return list(order)
 
 
@@ -111,7 +131,9 @@ def _ordered(cables: tuple[Cable, ...] | list[Cable], inventory: Inventory) -> t
         for cable in cables
     ]
     return tuple(
-        sorted(turned, key=lambda cable: (numbers[cable.a.node], numbers[cable.b.node] if cable.b else behind, cable.a.port if cable.b else 0))
+        sorted(
+            turned, key=lambda cable: (numbers[cable.a.node], numbers[cable.b.node] if cable.b else behind, cable.a.port if cable.b else 0)
+        )
     )
 
 
@@ -130,7 +152,9 @@ def _shape(cables: tuple[Cable, ...], inventory: Inventory) -> str:
             neighbours[cable.b.node].add(cable.a.node)
     for name, count in degree.items():
         if count == 0:
-            raise FabricError(f"{name} has no cable in fabric_cables; every node needs at least one: add its cable, or take {name} out of the group spark")
+            raise FabricError(
+                f"{name} has no cable in fabric_cables; every node needs at least one: add its cable, or take {name} out of the group spark"
+            )
     to_switch = [cable for cable in cables if cable.b is None]
     if to_switch:
         return "switch" if len(to_switch) == len(cables) else "graph"

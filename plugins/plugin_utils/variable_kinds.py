@@ -18,6 +18,7 @@ from typing import Any
 
 TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 MAX_NESTING = 20
+LARGEST_WHOLE = 10**18
 
 
 class Unfit(Exception):
@@ -55,7 +56,7 @@ def _number(value: object) -> float:
         if not re.fullmatch(r"-?[0-9]{1,18}(\.[0-9]{1,18})?", value):
             raise Unfit
         return float(value)
-    if isinstance(value, int) and abs(value) > 10**18:
+    if isinstance(value, int) and abs(value) > LARGEST_WHOLE:
         raise Unfit
     if not isinstance(value, (int, float)) or not math.isfinite(value):
         raise Unfit
@@ -148,6 +149,8 @@ def plain(value: object, depth: int = 0) -> Any:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, int):
+        if abs(value) > LARGEST_WHOLE:
+            raise Unfit
         return int(value)
     if isinstance(value, float):
         if not math.isfinite(value):
@@ -168,7 +171,7 @@ def mappings() -> Kind:
     def take(value: object) -> list[dict[str, Any]]:
         if not isinstance(value, (list, tuple)) or not all(isinstance(entry, Mapping) for entry in value):
             raise Unfit
-        return plain(value)
+        return [plain(entry, 1) for entry in value]
 
     return Kind("a list of mappings of plain data (texts, numbers, true or false, null, lists, mappings with text keys)", take)
 
@@ -198,7 +201,7 @@ def environment() -> Kind:
                 taken[str(name)] = None
             elif isinstance(entry, str) and re.fullmatch(r"[A-Za-z0-9_.,:=^/+@%-]{0,512}", entry):
                 taken[str(name)] = str(entry)
-            elif isinstance(entry, int) and not isinstance(entry, bool) and abs(entry) < 10**18:
+            elif isinstance(entry, int) and not isinstance(entry, bool) and abs(entry) <= LARGEST_WHOLE:
                 taken[str(name)] = str(int(entry))
             else:
                 raise Unfit

@@ -80,18 +80,42 @@ RAW_LIST = Kind("a list of cables", plain)
 _TABLE = (
     _group("cluster_name", NAME, "spark", "name of the cluster; folder of its reports"),
     _group("topology", choice(*TOPOLOGIES), REQUIRED, "how the nodes are cabled"),
-    _group("cables", RAW_LIST, [], "cables as they are plugged, [{a: 'spark1:0', b: 'spark2:1'}], b: switch; an entry may carry networks and addresses"),
-    _host("ports", nothing_or(list_of(whole(0, 1), empty=False)), None, "ports with a cable; default [1] on pair and switch, [0, 1] on mesh and ring"),
-    _host("node_number", nothing_or(whole(1, 65000)), None, "number of the node, host part of its addresses; default its place in the group"),
-    _group("ring_order", nothing_or(list_of(NAME, empty=False)), None, "the hosts in their order round the ring or mesh; default by node number"),
+    _group(
+        "cables",
+        RAW_LIST,
+        [],
+        "cables as they are plugged, [{a: 'spark1:0', b: 'spark2:1'}], b: switch; an entry may carry networks and addresses",
+    ),
+    _host(
+        "ports",
+        nothing_or(list_of(whole(0, 1), empty=False)),
+        None,
+        "ports with a cable; default [1] on pair and switch, [0, 1] on mesh and ring",
+    ),
+    _host(
+        "node_number", nothing_or(whole(1, 65000)), None, "number of the node, host part of its addresses; default its place in the group"
+    ),
+    _group(
+        "ring_order",
+        nothing_or(list_of(NAME, empty=False)),
+        None,
+        "the hosts in their order round the ring or mesh; default by node number",
+    ),
     _group("subnet_base", NETWORK, "192.168.177.0/24", "network of the first cable's rail a; rail b has the next"),
     _group("subnet_step", whole(2, 254), 10, "distance of the networks from one cable to the next"),
     _group("subnet_pool", nothing_or(NETWORK), None, "network out of which consecutive /24s are taken instead of base and step"),
     _group("host_offset", whole(0, 253), 10, "added to the node number to make the host part of an address"),
     _group("mtu", whole(1280, 9216), 9000, "MTU of the fabric interfaces, in bytes"),
     _group("netplan_optional", truth(), True, "an unplugged cable does not hold up the boot"),
-    _group("netplan_renderer", choice("auto", "networkd", "NetworkManager"), "auto", "who drives the fabric interfaces; auto leaves it to the node"),
-    _host("foreign_netplan", choice("refuse", "adopt", "ignore"), "refuse", "what to do with other netplan files that name fabric interfaces"),
+    _group(
+        "netplan_renderer",
+        choice("auto", "networkd", "NetworkManager"),
+        "auto",
+        "who drives the fabric interfaces; auto leaves it to the node",
+    ),
+    _host(
+        "foreign_netplan", choice("refuse", "adopt", "ignore"), "refuse", "what to do with other netplan files that name fabric interfaces"
+    ),
     _group("link_gbps", number(0, 1600), 200.0, "speed of a cable's link, 200 or 100 Gb/s"),
     _group("rail_gbps", nothing_or(rates()), None, "expected RDMA rate of a rail, one way; default from link and PCIe width"),
     _group("rail_bidirectional_gbps", nothing_or(rates()), None, "expected RDMA rate of a rail, sum of both ways at once"),
@@ -111,8 +135,15 @@ _TABLE = (
     _group("nccl_prefix", nothing_or(ANY_TEXT), None, "folder of an installed NCCL"),
     _group("nccl_source", nothing_or(text_or_mapping()), None, "where NCCL comes from"),
     _group("nccl_image", nothing_or(ANY_TEXT), None, "container image that brings NCCL"),
-    _group("nccl_bootstrap", choice("management", "fabric"), "management", "network on which NCCL's ranks meet; fabric is allowed on pair and switch"),
-    _group("nccl_profile", choice("upstream", "runtime_connect", "switchless_ring"), "upstream", "how NCCL copes with rings of four and more"),
+    _group(
+        "nccl_bootstrap",
+        choice("management", "fabric"),
+        "management",
+        "network on which NCCL's ranks meet; fabric is allowed on pair and switch",
+    ),
+    _group(
+        "nccl_profile", choice("upstream", "runtime_connect", "switchless_ring"), "upstream", "how NCCL copes with rings of four and more"
+    ),
     _group("nccl_environment", environment(), {}, "variables of NCCL's environment to set, replace or (null) leave out"),
     _group("packages", truth(), True, "install the packages that measuring needs"),
 )
@@ -129,8 +160,7 @@ CONNECTION_VARIABLES = {
 }
 
 RESULTS = frozenset(
-    PREFIX + name
-    for name in ("plan", "node", "neighbours", "paths", "perftest", "iperf3", "nccl", "inference", "drift", "lost")
+    PREFIX + name for name in ("plan", "node", "neighbours", "paths", "perftest", "iperf3", "nccl", "inference", "drift", "lost")
 )
 """Facts that the collection's own plays keep as host variables; never settings."""
 
@@ -145,4 +175,6 @@ def unknown(name: str) -> str | None:
     if not name.startswith(PREFIX) or name in VARIABLES or name in RESULTS:
         return None
     near = closest(name, VARIABLES)
-    return f"{name} is no variable of this collection and is ignored{near or '; remove it, or see the table of variables for the right name'}"
+    return (
+        f"{name} is no variable of this collection and is ignored{near or '; remove it, or see the table of variables for the right name'}"
+    )

@@ -399,7 +399,8 @@ def test_garbage_and_strangers_on_the_control_port(pair: Loopback) -> None:
     pair.start()
     target = (pair.addresses["n2"], pair.control_port)
     hello = '{"type":"hello","protocol":1,"run":"%s","from":"%s","to":"n2"}\n'
-    lines = [b"GET / HTTP/1.1\r\n\r\n", b"\xff\xfe\x00" * 100, b"x" * 300000, hello.encode() % (b"another-run", b"n1"), hello.encode() % (b"run-of-the-test", b"n9"),
+    lines = [b"GET / HTTP/1.1\r\n\r\n", b"\xff\xfe\x00" * 100, b"x" * 300000,
+             hello.encode() % (b"another-run", b"n1"), hello.encode() % (b"run-of-the-test", b"n9"),
              hello.encode() % (b"run-of-the-test", b"n1"), b"[" * 5000 + b"\n", b"{}\n", b""]
     sockets = []
     for line in lines:
@@ -432,7 +433,8 @@ def test_deadline_of_the_job(tmp_path: pathlib.Path) -> None:
     slow, waiting = cluster.test(0, "n2", "n3"), cluster.test(1, "n1", "n2")
     cluster.faults["seconds"] = 1.6
     cluster.start("n1")
-    job = cluster.jobs["n1"] = loopback_cluster.perftest_job.PerftestJob(perftest_spec.parse_job(cluster.job("n1", deadline_seconds=0.7)), cluster.machine("n1"))
+    parsed = perftest_spec.parse_job(cluster.job("n1", deadline_seconds=0.7))
+    job = cluster.jobs["n1"] = loopback_cluster.perftest_job.PerftestJob(parsed, cluster.machine("n1"))
     job.open()
     thread = threading.Thread(target=lambda: cluster.results.__setitem__("n1", job.run()))
     thread.start()

@@ -410,22 +410,24 @@ def test_an_unreachable_node_fails_once_and_its_cables_are_unknown() -> None:
     assert report["verdict"]["status"] == "fail"
 
 
-@pytest.mark.parametrize("how", ["fabric_lost", "job"])
+@pytest.mark.parametrize("how", ["fabric_lost", "job", "silent"])
 def test_a_node_lost_in_mid_run_keeps_the_other_cables_results(how: str) -> None:
     data = run_of()
     if how == "fabric_lost":
         data["unreachable"]["spark3"] = "no answer for 60 s"
-    else:
+    elif how == "job":
         data["perftest"]["spark3"].update(status="lost", message="no answer for 60 s")
     for record in data["perftest"]["spark3"]["tests"][4:]:
         record.update(status="not_run", gbps=None)
+    if how == "silent":
+        del data["perftest"]["spark3"]
     report = judge(data)
     assert [(one["id"], one["subject"]) for one in troubles(report)] == [
         ("node.lost", "spark3"),
         ("node.not_measured", "spark1:1-spark3:0"),
         ("node.not_measured", "spark2:0-spark3:1"),
     ]
-    assert "no answer for 60 s" in troubles(report)[0]["message"]
+    assert ("while other nodes measured" if how == "silent" else "no answer for 60 s") in troubles(report)[0]["message"]
     assert report["cables"][0]["status"] == "pass"
 
 

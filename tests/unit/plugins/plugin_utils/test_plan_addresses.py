@@ -23,12 +23,24 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plan import make_p
 
 SEED = pathlib.Path(__file__).resolve().parents[2] / "fixtures" / "seed"
 TRIANGLE = [
-    {"a": "spark1:0", "b": "spark2:1", "networks": {"a": "192.168.0.0/24", "b": "192.168.1.0/24"},
-     "addresses": {"spark1": {"a": "192.168.0.1", "b": "192.168.1.1"}, "spark2": {"a": "192.168.0.2", "b": "192.168.1.2"}}},
-    {"a": "spark1:1", "b": "spark3:0", "networks": ["192.168.2.0/24", "192.168.3.0/24"],
-     "addresses": {"spark1:1": ["192.168.2.1", "192.168.3.1"], "spark3:0": ["192.168.2.2", "192.168.3.2"]}},
-    {"a": "spark2:0", "b": "spark3:1", "networks": {"a": "192.168.4.0/24", "b": "192.168.5.0/24"},
-     "addresses": {"spark2": ["192.168.4.1/24", "192.168.5.1/24"], "spark3": ["192.168.4.2", "192.168.5.2"]}},
+    {
+        "a": "spark1:0",
+        "b": "spark2:1",
+        "networks": {"a": "192.168.0.0/24", "b": "192.168.1.0/24"},
+        "addresses": {"spark1": {"a": "192.168.0.1", "b": "192.168.1.1"}, "spark2": {"a": "192.168.0.2", "b": "192.168.1.2"}},
+    },
+    {
+        "a": "spark1:1",
+        "b": "spark3:0",
+        "networks": ["192.168.2.0/24", "192.168.3.0/24"],
+        "addresses": {"spark1:1": ["192.168.2.1", "192.168.3.1"], "spark3:0": ["192.168.2.2", "192.168.3.2"]},
+    },
+    {
+        "a": "spark2:0",
+        "b": "spark3:1",
+        "networks": {"a": "192.168.4.0/24", "b": "192.168.5.0/24"},
+        "addresses": {"spark2": ["192.168.4.1/24", "192.168.5.1/24"], "spark3": ["192.168.4.2", "192.168.5.2"]},
+    },
 ]
 
 
@@ -44,10 +56,7 @@ def note_ids(plan: dict[str, Any]) -> list[str]:
 def check_invariants(plan: dict[str, Any]) -> None:
     """No two interfaces of a node share a network, segments have exactly the ends of their cables, nothing overlaps."""
     json.dumps(plan)
-    ends = {
-        cable["name"]: {(end["node"], end["port"]) for end in (cable["a"], cable["b"]) if end is not None}
-        for cable in plan["cables"]
-    }
+    ends = {cable["name"]: {(end["node"], end["port"]) for end in (cable["a"], cable["b"]) if end is not None} for cable in plan["cables"]}
     networks = []
     for segment in plan["segments"].values():
         expected = {end for name in segment["cables"] for end in ends[name]}
@@ -64,9 +73,11 @@ def check_invariants(plan: dict[str, Any]) -> None:
         if segment["network"]:
             networks.append(ipaddress.ip_network(segment["network"]))
     for place, network in enumerate(networks):
-        assert not any(network.overlaps(other) for other in networks[place + 1:])
+        assert not any(network.overlaps(other) for other in networks[place + 1 :])
     for node in plan["nodes"].values():
-        own = [ipaddress.ip_interface(f"{item['address']}/{item['prefix']}").network for item in node["interfaces"].values() if item["address"]]
+        own = [
+            ipaddress.ip_interface(f"{item['address']}/{item['prefix']}").network for item in node["interfaces"].values() if item["address"]
+        ]
         assert len(set(own)) == len(own)
         assert {item["port"] for item in node["interfaces"].values()} == set(node["ports"])
         for item in node["interfaces"].values():
@@ -110,7 +121,12 @@ def test_invariants_of_every_shape(topology: str, counts: tuple[int, ...]) -> No
 def test_ring_order_is_the_seed_rings() -> None:
     plan = make_plan(hosts(4, fabric_topology="ring", fabric_ring_order=["spark1", "spark2", "spark4", "spark3"]))
     assert plan["rank_order"] == ["spark1", "spark2", "spark4", "spark3"]
-    assert {cable["name"] for cable in plan["cables"]} == {"spark1:0-spark2:1", "spark2:0-spark4:1", "spark3:1-spark4:0", "spark1:1-spark3:0"}
+    assert {cable["name"] for cable in plan["cables"]} == {
+        "spark1:0-spark2:1",
+        "spark2:0-spark4:1",
+        "spark3:1-spark4:0",
+        "spark1:1-spark3:0",
+    }
     turned = make_plan(hosts(4, fabric_topology="ring", fabric_ring_order=["spark4", "spark3", "spark1", "spark2"]))
     assert turned["cables"] == plan["cables"] and turned["rank_order"] == plan["rank_order"]
 
@@ -228,9 +244,13 @@ def test_notes_on_cabling() -> None:
     equal = [("spark1:0", "spark2:0"), ("spark2:1", "spark3:1"), ("spark3:0", "spark4:0"), ("spark4:1", "spark1:1")]
     plan = make_plan(hosts(4, fabric_topology="ring", fabric_cables=[{"a": one, "b": other} for one, other in equal]))
     assert {"plan.ring_equal_ports", "plan.ring_trees"} <= set(note_ids(plan))
-    line = make_plan(hosts(3, fabric_topology="custom", fabric_cables=[{"a": "spark1:0", "b": "spark2:1"}, {"a": "spark2:0", "b": "spark3:1"}]))
+    line = make_plan(
+        hosts(3, fabric_topology="custom", fabric_cables=[{"a": "spark1:0", "b": "spark2:1"}, {"a": "spark2:0", "b": "spark3:1"}])
+    )
     assert "plan.line" in note_ids(line)
-    apart = make_plan(hosts(4, fabric_topology="custom", fabric_cables=[{"a": "spark1:0", "b": "spark2:1"}, {"a": "spark3:0", "b": "spark4:1"}]))
+    apart = make_plan(
+        hosts(4, fabric_topology="custom", fabric_cables=[{"a": "spark1:0", "b": "spark2:1"}, {"a": "spark3:0", "b": "spark4:1"}])
+    )
     assert "plan.not_connected" in note_ids(apart)
 
 
@@ -269,13 +289,20 @@ def test_invariants_hold_for_any_numbers_and_orders(count: int, offset: int, top
     numbers = random.sample(range(1, 150), count)
     order = [f"spark{number}" for number in range(1, count + 1)]
     random.shuffle(order)
-    per_host = {f"spark{place + 1}": {"fabric_node_number": number, "fabric_ports": random.choice([[0], [1], [0, 1], [1, 0]])} for place, number in enumerate(numbers)}
+    per_host = {
+        f"spark{place + 1}": {"fabric_node_number": number, "fabric_ports": random.choice([[0], [1], [0, 1], [1, 0]])}
+        for place, number in enumerate(numbers)
+    }
     if topology == "ring":
         per_host = {name: {"fabric_node_number": values["fabric_node_number"]} for name, values in per_host.items()}
     common = {"fabric_ring_order": order} if topology == "ring" else {}
-    plan = make_plan(hosts(count, per_host, fabric_topology=topology, fabric_host_offset=offset, fabric_subnet_pool="10.128.0.0/9", **common))
+    plan = make_plan(
+        hosts(count, per_host, fabric_topology=topology, fabric_host_offset=offset, fabric_subnet_pool="10.128.0.0/9", **common)
+    )
     check_invariants(plan)
     if topology == "ring" and count > 3:
         place = plan["rank_order"].index(order[0])
         assert plan["rank_order"][place:] + plan["rank_order"][:place] == order
-    assert plan == make_plan(hosts(count, per_host, fabric_topology=topology, fabric_host_offset=offset, fabric_subnet_pool="10.128.0.0/9", **common))
+    assert plan == make_plan(
+        hosts(count, per_host, fabric_topology=topology, fabric_host_offset=offset, fabric_subnet_pool="10.128.0.0/9", **common)
+    )

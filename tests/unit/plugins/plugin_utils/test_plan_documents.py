@@ -18,12 +18,15 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import Fabr
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.generated_folder import apply, differences
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plan import make_plan
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plan_documents import MARK, plan_documents
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.variables import REQUIRED, VARIABLES, Variable
 
 README = pathlib.Path(__file__).resolve().parents[4] / "roles" / "plan" / "README.md"
 
 
 def plan_of(count: int = 3, **common: Any) -> dict[str, Any]:
-    return make_plan({f"spark{number}": {"ansible_host": f"10.77.0.{number}", "fabric_topology": "mesh", **common} for number in range(1, count + 1)})
+    return make_plan(
+        {f"spark{number}": {"ansible_host": f"10.77.0.{number}", "fabric_topology": "mesh", **common} for number in range(1, count + 1)}
+    )
 
 
 def documents_of(plan: dict[str, Any]) -> dict[str, str]:
@@ -36,7 +39,9 @@ def test_files_of_a_mesh() -> None:
         ["plan.json", "hostfile", "cables.md"] + [f"spark{number}/{name}" for number in (1, 2, 3) for name in ("40-cx7.yaml", "nccl.env")]
     )
     assert json.loads(documents["plan.json"]) == plan_of()
-    assert [line for line in documents["hostfile"].splitlines() if not line.startswith("#")] == [f"10.77.0.{number} slots=1" for number in (1, 2, 3)]
+    assert [line for line in documents["hostfile"].splitlines() if not line.startswith("#")] == [
+        f"10.77.0.{number} slots=1" for number in (1, 2, 3)
+    ]
     settings = [line for line in documents["spark1/nccl.env"].splitlines() if not line.startswith("#")]
     assert "NCCL_IB_SUBNET_AWARE_ROUTING=1" in settings and all(re.fullmatch(r"[A-Za-z_]+=\S*", line) for line in settings)
 
@@ -92,8 +97,14 @@ def test_files_of_hosts_that_left_go_and_other_files_stay(tmp_path: pathlib.Path
     assert not (tmp_path / "spark3" / "nccl.env").exists() and differences(tmp_path, pair, MARK) == []
 
 
-def test_readme_of_the_role_lists_every_variable() -> None:
-    from ansible_collections.dgxspark.fabric.plugins.plugin_utils.variables import VARIABLES
+def readme_row(variable: Variable) -> str:
+    if variable.default is REQUIRED:
+        default = "required"
+    else:
+        default = "" if variable.default is None else "`" + json.dumps(variable.default).strip('"') + "`"
+    return f"| `{variable.name}` | {default} | {variable.kind.expected} | {'*host*; ' if variable.scope == 'host' else ''}{variable.description} |"
 
-    listed = set(re.findall(r"^\| `(fabric_[a-z0-9_]+)`", README.read_text(), re.MULTILINE))
-    assert listed == set(VARIABLES)
+
+def test_readme_of_the_role_has_the_table_of_variables() -> None:
+    rows = [line for line in README.read_text().splitlines() if line.startswith("| `fabric_")]
+    assert rows == [readme_row(variable) for variable in VARIABLES.values()]

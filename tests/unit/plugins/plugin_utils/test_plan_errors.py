@@ -56,11 +56,20 @@ CASES: list[tuple[dict[str, dict[str, Any]], str]] = [
     ({"switch": {"fabric_topology": "pair"}, "s2": {}}, "the inventory names a host 'switch'"),
     (hosts(2, {"s2": {"fabric_node_number": 1}}, fabric_topology="pair"), "fabric_node_number is 1 on both s1 and s2"),
     (hosts(2, {"s2": {"fabric_node_number": 0}}, fabric_topology="pair"), "fabric_node_number of s2 is 0; expected a whole number from 1"),
-    (hosts(2, {"s2": {"fabric_node_number": 245}}, fabric_topology="pair"), "fabric_node_number 245 of s2 plus fabric_host_offset 10 gives the host part 255, too large"),
-    (hosts(2, fabric_topology="pair", fabric_management_interface="enp1s0f0np0"), "fabric_management_interface of s1 is enp1s0f0np0, which belongs to the fabric"),
+    (
+        hosts(2, {"s2": {"fabric_node_number": 245}}, fabric_topology="pair"),
+        "fabric_node_number 245 of s2 plus fabric_host_offset 10 gives the host part 255, too large",
+    ),
+    (
+        hosts(2, fabric_topology="pair", fabric_management_interface="enp1s0f0np0"),
+        "fabric_management_interface of s1 is enp1s0f0np0, which belongs to the fabric",
+    ),
     (hosts(2, fabric_topology="pair", fabric_management_address="10.0.0.1"), "fabric_management_address is 10.0.0.1 on both s1 and s2"),
     # ports
-    (hosts(2, {"s2": {"fabric_ports": [2]}}, fabric_topology="pair"), "fabric_ports of s2 is [2]; expected a non-empty list, each entry a whole number from 0 to 1"),
+    (
+        hosts(2, {"s2": {"fabric_ports": [2]}}, fabric_topology="pair"),
+        "fabric_ports of s2 is [2]; expected a non-empty list, each entry a whole number from 0 to 1",
+    ),
     (hosts(2, {"s2": {"fabric_ports": [1, 1]}}, fabric_topology="pair"), "fabric_ports of s2 is [1, 1]; a port is named twice"),
     (hosts(2, {"s2": {"fabric_ports": [0, 1]}}, fabric_topology="pair"), "fabric_ports is [1] on s1 but [0, 1] on s2"),
     (hosts(3, {"s2": {"fabric_ports": [1]}}, fabric_topology="mesh"), "fabric_ports of s2 is [1]; a mesh uses both ports"),
@@ -76,7 +85,10 @@ CASES: list[tuple[dict[str, dict[str, Any]], str]] = [
     (hosts(2, fabric_topology="custom", fabric_cables=[{"a": "s1:0"}]), "fabric_cables entry 1, end b is missing"),
     (hosts(2, fabric_topology="custom", fabric_cables=cables(("s1:0", 60))), "fabric_cables entry 1, end b is 60, not text"),
     (hosts(2, fabric_topology="custom", fabric_cables=cables(("s1:0", ["s2:0"]))), "fabric_cables entry 1, end b is ['s2:0'], not text"),
-    (hosts(2, fabric_topology="custom", fabric_cables=cables(("s1:0", "s2:2"))), "fabric_cables entry 1, end b names port '2' of s2; expected port 0"),
+    (
+        hosts(2, fabric_topology="custom", fabric_cables=cables(("s1:0", "s2:2"))),
+        "fabric_cables entry 1, end b names port '2' of s2; expected port 0",
+    ),
     (hosts(2, fabric_topology="custom", fabric_cables=cables(("s1:0", "s9:0"))), "end b names the unknown host 's9'"),
     (hosts(2, fabric_topology="custom", fabric_cables=cables(("s1:0", "swich"))), "end b is 'swich'; did you mean switch?"),
     (hosts(2, fabric_topology="custom", fabric_cables=cables(("s1:0", "s1:1"))), "fabric_cables entry 1 joins s1:0 to s1:1, the same node"),
@@ -86,8 +98,14 @@ CASES: list[tuple[dict[str, dict[str, Any]], str]] = [
         "fabric_cables uses port 0 of s2 twice, in s1:0-s2:0 and in s2:0-s3:0",
     ),
     (hosts(3, fabric_topology="custom", fabric_cables=cables(("s1:0", "s2:0"))), "s3 has no cable in fabric_cables"),
-    (hosts(3, fabric_topology="mesh", fabric_cables=cables(("s1:0", "s2:0"), ("s2:1", "s3:1"))), "the cables of fabric_cables make a graph"),
-    (hosts(4, fabric_topology="switch", fabric_cables=cables(*RING4)), "fabric_topology is switch, but the cables of fabric_cables make a ring"),
+    (
+        hosts(3, fabric_topology="mesh", fabric_cables=cables(("s1:0", "s2:0"), ("s2:1", "s3:1"))),
+        "the cables of fabric_cables make a graph",
+    ),
+    (
+        hosts(4, fabric_topology="switch", fabric_cables=cables(*RING4)),
+        "fabric_topology is switch, but the cables of fabric_cables make a ring",
+    ),
     (
         hosts(3, fabric_topology="custom", fabric_cables=cables(("s1:0", "s2:0"), ("s2:1", "s3:0"), ("s3:1", "s1:1"))),
         "the cable s1:0-s2:0 of the mesh joins equal port numbers",
@@ -97,15 +115,39 @@ CASES: list[tuple[dict[str, dict[str, Any]], str]] = [
         "fabric_cables plugs s1:0-s2:0 into port 0 of s1, but fabric_ports of s1 is [1]",
     ),
     # networks
-    (hosts(2, fabric_topology="pair", fabric_subnet_base="8.8.8.0/24"), "fabric_subnet_base is 8.8.8.0/24 (all hosts), which is not private"),
-    (hosts(2, fabric_topology="pair", fabric_subnet_pool="100.64.0.0/16"), "fabric_subnet_pool is 100.64.0.0/16 (all hosts), which is not private"),
-    (hosts(2, fabric_topology="pair", fabric_subnet_base="fd00::/24"), "fabric_subnet_base is 'fd00::/24' (all hosts); expected an IPv4 /24 network"),
-    (hosts(2, fabric_topology="pair", fabric_subnet_base="10.1.2.3/24"), "fabric_subnet_base is '10.1.2.3/24' (all hosts); expected an IPv4 /24 network with no host bits"),
-    (hosts(2, fabric_topology="pair", fabric_subnet_base="10.1.0.0/16"), "fabric_subnet_base is 10.1.0.0/16 (all hosts); expected an IPv4 /24"),
+    (
+        hosts(2, fabric_topology="pair", fabric_subnet_base="8.8.8.0/24"),
+        "fabric_subnet_base is 8.8.8.0/24 (all hosts), which is not private",
+    ),
+    (
+        hosts(2, fabric_topology="pair", fabric_subnet_pool="100.64.0.0/16"),
+        "fabric_subnet_pool is 100.64.0.0/16 (all hosts), which is not private",
+    ),
+    (
+        hosts(2, fabric_topology="pair", fabric_subnet_base="fd00::/24"),
+        "fabric_subnet_base is 'fd00::/24' (all hosts); expected an IPv4 /24 network",
+    ),
+    (
+        hosts(2, fabric_topology="pair", fabric_subnet_base="10.1.2.3/24"),
+        "fabric_subnet_base is '10.1.2.3/24' (all hosts); expected an IPv4 /24 network with no host bits",
+    ),
+    (
+        hosts(2, fabric_topology="pair", fabric_subnet_base="10.1.0.0/16"),
+        "fabric_subnet_base is 10.1.0.0/16 (all hosts); expected an IPv4 /24",
+    ),
     (hosts(2, fabric_topology="pair", fabric_subnet_step=1), "fabric_subnet_step of s1 is 1; expected a whole number from 2"),
-    (hosts(9, fabric_topology="ring"), "s8:0-s9:1 is cable 9, for which fabric_subnet_base 192.168.177.0/24 and fabric_subnet_step 10 leave no network"),
-    (hosts(2, fabric_topology="pair", ansible_host="192.168.178.5"), "ansible_host of s1 is 192.168.178.5, which lies in 192.168.178.0/24, the network of s1:1-s2:1/b"),
-    (hosts(2, {"s2": {"fabric_management_address": "192.168.177.5"}}, fabric_topology="pair"), "fabric_management_address of s2 is 192.168.177.5, which lies in"),
+    (
+        hosts(9, fabric_topology="ring"),
+        "s8:0-s9:1 is cable 9, for which fabric_subnet_base 192.168.177.0/24 and fabric_subnet_step 10 leave no network",
+    ),
+    (
+        hosts(2, fabric_topology="pair", ansible_host="192.168.178.5"),
+        "ansible_host of s1 is 192.168.178.5, which lies in 192.168.178.0/24, the network of s1:1-s2:1/b",
+    ),
+    (
+        hosts(2, {"s2": {"fabric_management_address": "192.168.177.5"}}, fabric_topology="pair"),
+        "fabric_management_address of s2 is 192.168.177.5, which lies in",
+    ),
     # networks given for cables
     (hosts(2, **explicit(["8.8.8.0/24", None])), "networks of s1:1-s2:1 in fabric_cables give 8.8.8.0/24 on rail a, which is not private"),
     (hosts(2, **explicit([None, None])), "networks of fabric_cables entry 1 (s1:1-s2:1) gives no network on either rail"),
@@ -113,16 +155,35 @@ CASES: list[tuple[dict[str, dict[str, Any]], str]] = [
     (hosts(2, **explicit(["10.1.0.5/24", None])), "expected an IPv4 network with no host bits set"),
     (hosts(2, **explicit(["10.1.0.0/24", "10.1.0.0/24"])), "s1:1-s2:1/a (10.1.0.0/24) and s1:1-s2:1/b (10.1.0.0/24) overlap"),
     (hosts(2, **explicit(["10.1.0.0/16", "10.1.9.0/24"])), "twins of one port, which share a wire, need two networks as well"),
-    (hosts(2, **explicit(NETS, {"s1": NETS})), "addresses of fabric_cables entry 1 (s1:1-s2:1), s1:1 rail a"),
-    (hosts(2, **explicit(NETS, {"s1": ["10.1.0.1", "10.1.1.1"]})), "gives no address for s2:1"),
-    (hosts(2, **explicit(NETS, {"s1": ["10.1.0.1", "10.1.1.1"], "s2": ["10.1.0.1", "10.1.1.2"]})), "gives 10.1.0.1 to both s1:1 and s2:1 rail a"),
-    (hosts(2, **explicit(NETS, {"s1": ["10.1.0.1", "10.1.1.1"], "s2": ["10.9.0.1", "10.1.1.2"]})), "s2:1 rail a is '10.9.0.1', which is not in 10.1.0.0/24"),
-    (hosts(2, **explicit(NETS, {"s1": ["10.1.0.255", "10.1.1.1"], "s2": ["10.1.0.1", "10.1.1.2"]})), "the network or broadcast address"),
-    (hosts(2, **explicit([NETS[0], None], {"s1": ["10.1.0.1", "10.1.1.1"], "s2": ["10.1.0.2", None]})), "but networks gives no network on that rail"),
-    (hosts(2, **explicit(NETS, {"s3": ["10.1.0.1", "10.1.1.1"]})), "names 's3'"),
-    (hosts(2, fabric_topology="custom", fabric_cables=[{"a": "s1:0", "b": "s2:0", "addresses": {"s1": NETS}}]), "has addresses but no networks"),
     (
-        hosts(4, fabric_topology="ring", fabric_cables=[{**cable, "networks": [f"10.1.{place}.0/24", None]} for place, cable in enumerate(cables(*RING4))]),
+        hosts(2, **explicit(NETS, {"s1": [7, None]})),
+        "addresses of fabric_cables entry 1 (s1:1-s2:1), s1:1 rail a is 7; expected an IPv4 address in quotes",
+    ),
+    (hosts(2, **explicit(NETS, {"s1": ["10.1.0.1", "10.1.1.1"]})), "gives no address for s2:1"),
+    (
+        hosts(2, **explicit(NETS, {"s1": ["10.1.0.1", "10.1.1.1"], "s2": ["10.1.0.1", "10.1.1.2"]})),
+        "gives 10.1.0.1 to both s1:1 and s2:1 rail a",
+    ),
+    (
+        hosts(2, **explicit(NETS, {"s1": ["10.1.0.1", "10.1.1.1"], "s2": ["10.9.0.1", "10.1.1.2"]})),
+        "s2:1 rail a is '10.9.0.1', which is not in 10.1.0.0/24",
+    ),
+    (hosts(2, **explicit(NETS, {"s1": ["10.1.0.255", "10.1.1.1"], "s2": ["10.1.0.1", "10.1.1.2"]})), "the network or broadcast address"),
+    (
+        hosts(2, **explicit([NETS[0], None], {"s1": ["10.1.0.1", "10.1.1.1"], "s2": ["10.1.0.2", None]})),
+        "but networks gives no network on that rail",
+    ),
+    (hosts(2, **explicit(NETS, {"s3": ["10.1.0.1", "10.1.1.1"]})), "names 's3'"),
+    (
+        hosts(2, fabric_topology="custom", fabric_cables=[{"a": "s1:0", "b": "s2:0", "addresses": {"s1": NETS}}]),
+        "has addresses but no networks",
+    ),
+    (
+        hosts(
+            4,
+            fabric_topology="ring",
+            fabric_cables=[{**cable, "networks": [f"10.1.{place}.0/24", None]} for place, cable in enumerate(cables(*RING4))],
+        ),
         "on a ring NCCL finds its way by addresses, so both rails need one",
     ),
     (
@@ -138,10 +199,16 @@ CASES: list[tuple[dict[str, dict[str, Any]], str]] = [
     (hosts(2, fabric_topology=["pair"]), "fabric_topology of s1 is ['pair']; expected one of"),
     (hosts(2, fabric_topology="pair", fabric_subnet_base=192), "fabric_subnet_base of s1 is 192; expected a network"),
     (hosts(2, fabric_topology="pair", ansible_host=7), "ansible_host of s1 is 7; expected an IP address or a host name"),
-    (hosts(3, fabric_topology="mesh", fabric_nccl_bootstrap="fabric"), "fabric_nccl_bootstrap is fabric (host s1), but on a mesh no fabric network reaches every node"),
+    (
+        hosts(3, fabric_topology="mesh", fabric_nccl_bootstrap="fabric"),
+        "fabric_nccl_bootstrap is fabric (host s1), but on a mesh no fabric network reaches every node",
+    ),
     (hosts(2, **explicit([None, NETS[1]]), fabric_nccl_bootstrap="fabric"), "rail a of s1 has no address"),
     (hosts(2, fabric_topology="pair", fabric_test_port_base=65534), "fabric_test_port_base is 65534 (all hosts), but a round has 4 tests"),
-    (hosts(2, fabric_topology="pair", fabric_control_port=18601), "fabric_control_port is 18601 (all hosts), which lies among the test ports"),
+    (
+        hosts(2, fabric_topology="pair", fabric_control_port=18601),
+        "fabric_control_port is 18601 (all hosts), which lies among the test ports",
+    ),
     (hosts(2, fabric_topology="pair", fabric_nccl_environment={"ncclx": 1}), "fabric_nccl_environment of s1 is"),
     (hosts(2, fabric_topology="pair", fabric_rail_gbps={"many": 1}), "fabric_rail_gbps of s1 is"),
     (hosts(2, fabric_topology="pair", fabric_rules={"id": 1}), "fabric_rules of s1 is"),
@@ -171,12 +238,25 @@ def test_closest_and_shown() -> None:
 
 JUNK = st.recursive(
     st.one_of(
-        st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=12), st.binary(max_size=6), st.just(10**5000), st.dates(),
-        st.sampled_from(["s1:0", "s2:1", "switch", "10.1.0.0/24", "10.1.0.1", "a", "pair", "mesh", "ring", "custom", datetime.datetime(2026, 1, 1)]),
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(),
+        st.text(max_size=12),
+        st.binary(max_size=6),
+        st.just(10**4000),
+        st.dates(),
+        st.sampled_from(
+            ["s1:0", "s2:1", "switch", "10.1.0.0/24", "10.1.0.1", "a", "pair", "mesh", "ring", "custom", datetime.datetime(2026, 1, 1)]
+        ),
     ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=4),
-        st.dictionaries(st.one_of(st.text(max_size=4), st.integers(), st.none(), st.sampled_from(["a", "b", "networks", "addresses", "s1", "s2:1"])), inner, max_size=4),
+        st.dictionaries(
+            st.one_of(st.text(max_size=4), st.integers(), st.none(), st.sampled_from(["a", "b", "networks", "addresses", "s1", "s2:1"])),
+            inner,
+            max_size=4,
+        ),
         st.tuples(inner, inner),
     ),
     max_leaves=12,
@@ -207,10 +287,20 @@ def test_junk_in_one_variable_raises_nothing_else(name: str, value: Any) -> None
 
 
 CABLE = st.fixed_dictionaries(
-    {"a": st.one_of(st.sampled_from(["s1:0", "s1:1", "s2:0", "switch"]), JUNK), "b": st.one_of(st.sampled_from(["s2:0", "s2:1", "s1:1", "switch"]), JUNK)},
+    {
+        "a": st.one_of(st.sampled_from(["s1:0", "s1:1", "s2:0", "switch"]), JUNK),
+        "b": st.one_of(st.sampled_from(["s2:0", "s2:1", "s1:1", "switch"]), JUNK),
+    },
     optional={
-        "networks": st.one_of(st.just(NETS), st.dictionaries(st.sampled_from("abc"), st.one_of(st.sampled_from([*NETS, "10.1.0.0/31"]), JUNK)), JUNK),
-        "addresses": st.one_of(st.dictionaries(st.sampled_from(["s1", "s1:0", "s2", "s2:1"]), st.one_of(st.lists(st.sampled_from(["10.1.0.1", "10.1.1.1/24"])), JUNK)), JUNK),
+        "networks": st.one_of(
+            st.just(NETS), st.dictionaries(st.sampled_from("abc"), st.one_of(st.sampled_from([*NETS, "10.1.0.0/31"]), JUNK)), JUNK
+        ),
+        "addresses": st.one_of(
+            st.dictionaries(
+                st.sampled_from(["s1", "s1:0", "s2", "s2:1"]), st.one_of(st.lists(st.sampled_from(["10.1.0.1", "10.1.1.1/24"])), JUNK)
+            ),
+            JUNK,
+        ),
     },
 )
 
@@ -219,6 +309,16 @@ CABLE = st.fixed_dictionaries(
 @given(st.lists(CABLE, max_size=3))
 def test_junk_in_cables_raises_nothing_else(entries: list[Any]) -> None:
     only_fabric_errors(hosts(2, fabric_topology="custom", fabric_cables=entries))
+
+
+@pytest.mark.parametrize("name", [*VARIABLES, *CONNECTION_VARIABLES])
+@pytest.mark.parametrize(
+    "value",
+    [10**5000, [10**5000], [[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]], float("nan"), "\ud800", object()],
+    ids=["huge", "huge-inside", "deep", "nan", "surrogate", "object"],
+)
+def test_values_that_are_hard_to_show(name: str, value: Any) -> None:
+    only_fabric_errors(hosts(2, **{"fabric_topology": "pair", name: value}))
 
 
 @settings(max_examples=50, deadline=None)

@@ -60,7 +60,9 @@ def check_conflict_free(plan: dict[str, Any]) -> None:
 
 def check_complete(plan: dict[str, Any]) -> None:
     """Every cable and rail runs in each direction once (twice or more on a switch), and once both ways at once."""
-    directed = Counter((cable, test["rail"], test["client"]) for test in plan["tests"] if not test["bidirectional"] for cable in test["cables"])
+    directed = Counter(
+        (cable, test["rail"], test["client"]) for test in plan["tests"] if not test["bidirectional"] for cable in test["cables"]
+    )
     both = Counter((cable, test["rail"]) for test in plan["tests"] if test["bidirectional"] for cable in test["cables"])
     for cable in plan["cables"]:
         for rail in "ab":
@@ -119,7 +121,14 @@ def test_mesh_is_the_contract() -> None:
     plan = plan_of(3, fabric_topology="mesh")
     assert counts(plan) == (2, 3) and plan["rounds"] == 5
     first = [(test["client"], test["server"], test["rail"]) for test in rounds_of(plan, "directed")[0]]
-    assert sorted(first) == [("n1", "n2", "a"), ("n1", "n2", "b"), ("n2", "n3", "a"), ("n2", "n3", "b"), ("n3", "n1", "a"), ("n3", "n1", "b")]
+    assert sorted(first) == [
+        ("n1", "n2", "a"),
+        ("n1", "n2", "b"),
+        ("n2", "n3", "a"),
+        ("n2", "n3", "b"),
+        ("n3", "n1", "a"),
+        ("n3", "n1", "b"),
+    ]
     assert {test["expected_gbps"] for test in rounds_of(plan, "directed")[0]} == {98.0}
     staggered = [[(test["cables"][0], test["rail"]) for test in tests] for tests in rounds_of(plan, "bidirectional")]
     assert all(len({cable for cable, _rail in tests}) == 2 and {rail for _cable, rail in tests} == {"a", "b"} for tests in staggered)

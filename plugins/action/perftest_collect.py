@@ -1,0 +1,111 @@
+# Copyright (c) 2026, dgxspark.fabric contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any
+
+from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.job_progress import Look, look_command, next_look, progress_line, read_look, without_result
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plain_data import plain
+
+#: Looks in a row that find no process before a job counts as dead: the first may fall between its last two writes.
+DEAD_LOOKS = 3
+
+display = Display()
+
+
+class ActionModule(ActionBase):
+    """Follow a node's load test job until it ends or its deadline passes; return its results as a fact."""
+
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result = super().run(tmp, task_vars)
+        _validated, arguments = self.validate_argument_spec(argument_spec={
+            "started": {"type": "dict", "required": True},
+            "poll_seconds": {"type": "float", "default": 5},
+            "margin_seconds": {"type": "float", "default": 30},
+        })
+        variables = task_vars or {}
+        node = str(variables.get("inventory_hostname", ""))
+        speaks = node == str((variables.get("ansible_play_hosts") or [node])[0])
+        try:
+            started = plain(arguments["started"])
+        except FabricError as error:
+            started = {"failed": True, "msg": str(error)}
+        fact = self._without_job(node, started)
+        if fact is None:
+            fact = self._follow(node, started, float(arguments["poll_seconds"]), float(arguments["margin_seconds"]), speaks)
+        result.update(changed=False, ansible_facts={"fabric_perftest": fact})
+        return result
+
+    def _without_job(self, node: str, started: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the fact of a host on which no job runs, None when one does."""
+        run, message = str(started.get("run", "")), str(started.get("msg") or "no answer")
+        if started.get("unreachable"):
+            return without_result(run, node, "lost", f"{node} could not be reached when the load tests were started: {message}")
+        if started.get("skipped"):
+            return without_result(run, node, "not_started", message)
+        if started.get("failed") or started.get("status") != "running":
+            return without_result(run, node, "not_started", f"the load tests did not start on {node}: {message}")
+        return None
+
+    def _follow(self, node: str, started: dict[str, Any], poll_seconds: float, margin: float, speaks: bool) -> dict[str, Any]:
+        run, folder, pid, identity = str(started["run"]), str(started["folder"]), int(started["pid"]), str(started["identity"])
+        limit = float(started["deadline_seconds"]) + margin
+        until = time.monotonic() + limit
+        quiet = not sys.stdout.isatty() or os.environ.get("CI", "").lower() in ("true", "1")
+        shown, dead, trouble = "", 0, "its job never answered"
+        look: Look | None = None
+        while time.monotonic() < until:
+            try:
+                look = self._look(folder, pid, identity, dead > 0)
+            except AnsibleConnectionFailure as error:
+                trouble = f"the connection failed: {error.message}"
+                self._reset()
+                time.sleep(min(2.0, poll_seconds))
+                continue
+            if look is None:
+                trouble = "the node gave no readable answer"
+                time.sleep(1.0)
+                continue
+            if look.over and look.result is not None:
+                return look.result
+            dead = 0 if look.alive else dead + 1
+            if dead >= DEAD_LOOKS:
+                message = f"the job on {node} (process {pid}) died before it was done; job.log beside {folder} may say why"
+                return without_result(run, node, "lost", message, look.result)
+            if look.progress is not None and speaks:
+                shown = self._show(look.progress, shown, quiet)
+            time.sleep(next_look(look.progress, poll_seconds, quiet) if look.alive else 0.5)
+        return without_result(run, node, "lost", f"no result came from {node} within {limit:.0f} s: {trouble}", look.result if look else None)
+
+    def _look(self, folder: str, pid: int, identity: str, everything: bool) -> Look | None:
+        answer = self._low_level_execute_command(look_command(folder, pid, everything))
+        if answer.get("rc") == 255 and not answer.get("stdout"):
+            raise AnsibleConnectionFailure(str(answer.get("stderr") or "the connection closed").strip())
+        return read_look(str(answer.get("stdout", "")), identity)
+
+    def _reset(self) -> None:
+        """Forget a connection that is dead: a multiplexed one would be used again."""
+        try:
+            self._connection.reset()
+        except (AttributeError, AnsibleConnectionFailure, OSError):
+            return
+
+    def _show(self, progress: dict[str, Any], shown: str, quiet: bool) -> str:
+        """Show the progress: each look to a person, each round to a log."""
+        mark = str(progress.get("round")) if quiet else progress_line(progress)
+        if mark != shown:
+            display.display(f"  load tests: {progress_line(progress)}")
+        return mark

@@ -1,0 +1,79 @@
+# Copyright (c) 2026, dgxspark.fabric contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plain_data import plain
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report import judge_again, make_report, report_files
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_folder import load, rewrite, store
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.summary import summary_lines
+
+display = Display()
+
+
+class ActionModule(ActionBase):
+    """Judge a run and write its report on the controller; no host is connected to and no privilege taken."""
+
+    _requires_connection = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result = super().run(tmp, task_vars)
+        _validated, arguments = self.validate_argument_spec(
+            argument_spec={
+                "results": {"type": "dict"},
+                "source": {"type": "path"},
+                "rules": {"type": "list", "elements": "dict", "default": []},
+                "dest": {"type": "path"},
+                "keep": {"type": "int", "default": 20},
+                "started": {"type": "str"},
+                "show": {"type": "bool", "default": True},
+            },
+            mutually_exclusive=[("results", "source")],
+            required_one_of=[("results", "source")],
+        )
+        try:
+            report, folder = self._report(plain(arguments))
+        except FabricError as error:
+            raise AnsibleActionFail(str(error)) from None  # the text says all; a cause would be printed beside it once more
+        except OSError as error:
+            raise AnsibleActionFail(f"the report cannot be written: {error}; set report_dir to a folder that you may write to") from None
+        summary = [*summary_lines(report), f"Report: {folder}"]
+        if arguments["show"]:
+            display.display("\n".join(["", *summary, ""]))
+        # A report is no state of a node: it is written in check mode too, and never counts as a change.
+        result.update(
+            changed=False,
+            report=str(folder),
+            run_id=report["run_id"],
+            verdict=report["verdict"],
+            summary=summary,
+            cables={cable["name"]: cable["status"] for cable in report["cables"]},
+        )
+        return result
+
+    def _report(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], Path]:
+        """Make the report and write it; return it and its folder."""
+        if arguments["source"] is not None:
+            source = Path(arguments["source"]).absolute()
+            stored = load(source)
+            stored.get("plan", {}).setdefault("rules", []).extend(arguments["rules"])
+            report = judge_again(stored)
+            beside = source if source.is_dir() else source.parent
+            folder = Path(arguments["dest"]).absolute() if arguments["dest"] else beside
+            rewrite(folder, report_files(report))
+            return report, folder
+        results = arguments["results"]
+        if isinstance(results.get("plan"), dict) and arguments["rules"]:
+            results["plan"]["rules"] = [*(results["plan"].get("rules") or []), *arguments["rules"]]
+        report = make_report(results, started=arguments["started"] or None)
+        base = Path(arguments["dest"] or "reports").absolute()
+        return report, store(base, report["cluster"], report["run_id"], report_files(report), arguments["keep"])

@@ -1,0 +1,99 @@
+# Copyright (c) 2026, dgxspark.fabric contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: report
+short_description: Judge a run and write its report on the controller
+version_added: "0.1.0"
+author: dgxspark.fabric contributors (@dgxspark)
+description:
+  - Judges what was planned, observed and measured, and writes C(report.json), C(summary.md) and C(<host>.json) into a folder of its own for each run.
+  - Prints the summary for people, failures first, then one line for each cable and rail.
+  - Runs wholly on the controller, as the user who runs Ansible. No host is connected to, so the task may run on a host that is down.
+  - Never fails because of a bad verdict; look at RV(verdict) for that.
+options:
+  results:
+    description: What was planned, observed and measured, as the filter P(dgxspark.fabric.results#filter) returns it.
+    type: dict
+  source:
+    description:
+      - A stored C(report.json), or the folder of a run, to be judged and rendered again.
+      - Mutually exclusive with O(results), one of the two is required.
+    type: path
+  rules:
+    description: Rules that add to or override those of the plan, by C(id); C(docs/checks.md) lists the rules and their fields.
+    type: list
+    elements: dict
+    default: []
+  dest:
+    description:
+      - With O(results), the folder of all reports, default V(reports); a run is written to C(<cluster>/<run id>) below it.
+      - With O(source), the folder of the rendered files; by default they replace those beside the stored report.
+      - A relative path starts at the current directory.
+    type: path
+  keep:
+    description: How many runs of a cluster to keep, the new one included.
+    type: int
+    default: 20
+  started:
+    description: When the run began, ISO 8601 in UTC. By default the time of the report.
+    type: str
+  show:
+    description: Whether to print the summary.
+    type: bool
+    default: true
+attributes:
+  action:
+    description: Whether the module has an action plugin that runs on the controller.
+    support: full
+  check_mode:
+    description: Can run in check mode. The report is written in check mode too, since it is no state of a node; it never counts as a change.
+    support: full
+  diff_mode:
+    description: Can show the differences of the files.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Judge the run and write the report
+  dgxspark.fabric.report:
+    results: "{{ hostvars | dgxspark.fabric.results(groups['spark'], tested=ansible_play_hosts_all) }}"
+    dest: reports
+  run_once: true
+
+- name: Judge a stored run again, less strictly
+  dgxspark.fabric.report:
+    source: reports/lab/latest
+    dest: /tmp/again
+    rules:
+      - id: rdma.rail_bandwidth
+        warn: 80
+        fail: 60
+"""
+
+RETURN = r"""
+report:
+  description: The folder of the report's files, as an absolute path.
+  returned: success
+  type: str
+run_id:
+  description: Name of the run.
+  returned: success
+  type: str
+verdict:
+  description: The verdict, that is C(status) (V(pass) or V(fail)), C(counts) of the findings by status, and a C(message).
+  returned: success
+  type: dict
+summary:
+  description: The summary for people, line by line.
+  returned: success
+  type: list
+  elements: str
+cables:
+  description: Status of every cable by its name.
+  returned: success
+  type: dict
+"""

@@ -1,0 +1,51 @@
+# Copyright (c) 2026, dgxspark.fabric contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The report as ``summary.md``: for an issue or a chat, with every rail and every finding that is not a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.summary import VERDICT_WORDS, heading, row_of
+
+
+def files(report: Mapping[str, Any]) -> dict[str, str]:
+    """Return the files of this format, name to content."""
+    verdict = report["verdict"]
+    lines = [f"# {heading(report)}", "", f"**{verdict['status'].upper()}**: {escaped(verdict['message'])}", ""]
+    lines.append(f"Started {report['started']}, finished {report['finished']}, collection {report['collection_version']}, mode {report['mode']}.")
+    troubles = [one for one in report["findings"] if one["status"] in ("fail", "unknown", "warn")]
+    if troubles:
+        lines += ["", "## Findings", ""]
+        lines += rows(("status", "check", "where", "what", "cause", "fix"), ([VERDICT_WORDS[one["status"]], f"`{one['id']}`", one["subject"], one["message"],
+                                                                           one["cause"], one["fix"]] for one in troubles))
+    if report["drift"]:
+        lines += ["", "## Drift", ""]
+        lines += rows(("host", "subject", "setting", "wanted", "found"), ([entry.get(key) for key in ("host", "subject", "key", "wanted", "live")]
+                                                                          for entry in report["drift"]))
+    lines += ["", "## Cables", ""]
+    if report["mode"] == "check":
+        lines += ["Load tests: skipped in check mode.", ""]
+    table = [row_of(cable, rail, row) for cable in report["cables"] for rail, row in cable["rails"].items()]
+    lines += rows(("cable", "rail", "forward Gb/s", "back Gb/s", "both ways Gb/s", "expected Gb/s", "verdict"),
+                  ([row[key] for key in ("cable", "rail", "forward", "back", "both", "expected", "verdict")] for row in table))
+    if report["not_tested"]:
+        lines += ["", f"Not tested (outside --limit): {', '.join(report['not_tested'])}"]
+    lines += ["", f"How the expected rates come about: {escaped(str(report['plan']['expected'].get('formula', '')))}"]
+    return {"summary.md": "\n".join(lines) + "\n"}
+
+
+def rows(head: Iterable[str], content: Iterable[Iterable[Any]]) -> list[str]:
+    """Return a Markdown table."""
+    names = list(head)
+    lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
+    lines.extend(f"| {' | '.join(escaped(str(cell)) for cell in row)} |" for row in content)
+    return lines
+
+
+def escaped(text: str) -> str:
+    """Return a text that leaves the table and the page as they are."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")

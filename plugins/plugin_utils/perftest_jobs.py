@@ -1,0 +1,80 @@
+# Copyright (c) 2026, dgxspark.fabric contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The load test job of one node, from the plan and what was observed of all nodes. Pure functions."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.seen_nodes import SeenNode
+
+#: Seconds that starting the job takes on one host over ssh, on slow machines, and what a peer may be late besides.
+START_SECONDS = 10
+START_MARGIN = 15
+
+
+def start_skew(hosts: int, forks: int) -> float:
+    """Return the seconds by which the first node may have started before the last one."""
+    return float(START_MARGIN + START_SECONDS * math.ceil(hosts / max(1, forks)))
+
+
+def make_job(plan: Mapping[str, Any], node: str, seen: Mapping[str, SeenNode], run: str, start_skew_seconds: float,
+             grace_seconds: float | None = None) -> dict[str, Any]:
+    """Return the job of ``node``, as the module ``perftest`` takes it.
+
+    Tests that cannot be run from what is known now are not in it but under ``not_run``, with the reason: an end
+    outside of the run, a link that is down, an address that is missing. Raises FabricError.
+    """
+    if node not in plan["nodes"]:
+        raise FabricError(f"{node} is not in the plan; the plan's nodes are {', '.join(plan['nodes'])}")
+    if node not in seen:
+        raise FabricError(f"{node} was not observed: run the role observe on it first")
+    if seen[node].management is None:
+        raise FabricError(f"{node} has no management address: set fabric_management_interface or fabric_management_address for it")
+    reasons = {test["id"]: obstacle(test, seen) for test in plan["tests"]}
+    at_once = Counter(test["round"] for test in plan["tests"] if reasons[test["id"]] is None)
+    tests, not_run, peers = [], [], {}
+    for test in plan["tests"]:
+        if node not in (test["client"], test["server"]):
+            continue
+        role, other = ("client", "server") if node == test["client"] else ("server", "client")
+        reason = reasons[test["id"]]
+        common = {"id": test["id"], "round": test["round"], "role": role, "peer": test[other],
+                  "device": test[f"{role}_device"], "interface": test[f"{role}_interface"]}
+        if reason is not None:
+            not_run.append({**common, "error": reason[0], "message": reason[1]})
+            continue
+        peers[test[other]] = {"address": seen[test[other]].management}
+        tests.append({
+            **common, "tool": test["tool"], "address": test[f"{role}_address"], "peer_address": test[f"{other}_address"],
+            "server_address": seen[test["server"]].management, "port": test["port"], "seconds": test["seconds"],
+            "bidirectional": test["bidirectional"], "concurrent": at_once[test["round"]],
+            **{name: test[name] for name in ("size_bytes", "queue_pairs", "iterations") if test.get(name)}})
+    job = {"run": run, "node": node, "control_address": seen[node].management, "control_port": plan["control_port"], "rounds": plan["rounds"],
+           "start_skew_seconds": float(start_skew_seconds), "force_busy": bool(plan["force_busy"]), "peers": peers, "tests": tests, "not_run": not_run}
+    return job if grace_seconds is None else {**job, "grace_seconds": float(grace_seconds)}
+
+
+def obstacle(test: Mapping[str, Any], seen: Mapping[str, SeenNode]) -> tuple[str, str] | None:
+    """Return why a test cannot be run (class, text), None when nothing known stands against it."""
+    for role in ("client", "server"):
+        name, interface, address = test[role], test[f"{role}_interface"], test[f"{role}_address"]
+        node = seen.get(name)
+        if node is None:
+            return "not_observed", f"{name} was not observed: it is outside of --limit, or did not answer"
+        if node.management is None:
+            return "no_management", f"{name} has no management address: set fabric_management_interface or fabric_management_address for it"
+        found = node.interfaces.get(interface)
+        if found is None:
+            return "interface_missing", f"{name} has no interface {interface}"
+        if found.up is False:
+            return "link_down", f"the link of {interface} on {name} is down"
+        if address not in found.addresses:
+            return "address_missing", f"{interface} of {name} does not have the address {address} (it has: {', '.join(found.addresses) or 'none'})"
+    return None

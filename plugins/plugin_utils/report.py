@@ -1,0 +1,108 @@
+# Copyright (c) 2026, dgxspark.fabric contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The report: a judged run with the data of the run itself, and the files it becomes.
+
+A further format is a module ``format_x.py`` with a function ``files(report)`` and a place in ``FORMATS``.
+"""
+
+from __future__ import annotations
+
+import datetime
+import pathlib
+import re
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils import format_json, format_markdown
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError, shown
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.judge import INPUTS, judge
+
+SCHEMA_VERSION = 1
+COLLECTION = pathlib.Path(__file__).resolve().parents[2]
+
+#: When a run began, and four digits by chance for two runs within one second.
+RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{4}")
+
+FORMATS = (format_json, format_markdown)
+
+
+def make_report(results: Mapping[str, Any], started: str | None = None, run_id: str | None = None, finished: str | None = None) -> dict[str, Any]:
+    """Judge a run and return its report.
+
+    :param started: when the run began, ISO 8601 in UTC; the time of judging when not known
+    :param run_id: taken over from a stored report; made up otherwise
+    :raises FabricError: when the run cannot be judged
+    """
+    judged = judge(results)
+    end = moment(finished) if finished else datetime.datetime.now(tz=datetime.timezone.utc)
+    begin = moment(started) if started else end
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "collection_version": collection_version(),
+        "run_id": run_id or new_run_id(begin),
+        "cluster": judged["plan"]["cluster"],
+        "mode": judged["mode"],
+        "started": time_text(begin),
+        "finished": time_text(end),
+        **{name: judged[name] for name in ("plan", "nodes", "unreachable", "not_tested", "paths", "perftest", "drift", "findings", "cables", "verdict")},
+    }
+
+
+def judge_again(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Judge a stored report once more, by the rules of today and those of its plan.
+
+    :raises FabricError: when the document is no report, or of a later schema
+    """
+    version = stored.get("schema_version")
+    if not isinstance(version, int) or version < 1:
+        raise FabricError("the file is no report of this collection: it has no schema_version; give the report.json of a run.")
+    if version > SCHEMA_VERSION:
+        raise FabricError(f"the report has schema version {version}, this collection knows versions up to {SCHEMA_VERSION}: use the collection that wrote it.")
+    results = {name: stored[name] for name in INPUTS if name in stored}
+    return make_report(results, started=stored.get("started"), run_id=stored.get("run_id"), finished=stored.get("finished"))
+
+
+def report_files(report: Mapping[str, Any]) -> dict[str, str]:
+    """Return all files of a report, name to content."""
+    content: dict[str, str] = {}
+    for writer in FORMATS:
+        content.update(writer.files(report))
+    return content
+
+
+def moment(text: str) -> datetime.datetime:
+    """Return the time that an ISO 8601 text names."""
+    try:
+        parsed = datetime.datetime.fromisoformat(str(text).replace("Z", "+00:00"))
+    except ValueError as exc:
+        raise FabricError(f"report: started is {shown(text)}, expected a time such as 2026-11-30T22:15:00Z.") from exc
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=datetime.timezone.utc)
+
+
+def time_text(when: datetime.datetime) -> str:
+    """Return a time as ISO 8601 text in UTC."""
+    return when.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def new_run_id(begin: datetime.datetime) -> str:
+    """Return the name of a run; names sort by time."""
+    return f"{begin.astimezone(datetime.timezone.utc):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+
+
+def collection_version() -> str:
+    """Return the version of this collection, from a checkout's galaxy.yml or an installed collection's MANIFEST.json."""
+    for name, path in (("galaxy.yml", ("version",)), ("MANIFEST.json", ("collection_info", "version"))):
+        try:
+            document: Any = yaml.safe_load((COLLECTION / name).read_text(encoding="utf-8"))
+        except (OSError, yaml.YAMLError):
+            continue
+        for key in path:
+            document = document.get(key) if isinstance(document, dict) else None
+        if document:
+            return str(document)
+    return "unknown"
