@@ -21,6 +21,7 @@ import shlex
 import shutil
 import time
 import typing as t
+from dataclasses import dataclass
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import arp_settings, managed_file
 from ansible_collections.dgxspark.fabric.plugins.module_utils.command import Runner
@@ -74,8 +75,36 @@ def _restore_live(planned: t.Iterable[Planned], live: t.Mapping[str, Live]) -> l
     return lines
 
 
+@dataclass(frozen=True)
+class Management:
+    """How the node was reached before the change."""
+
+    interface: str
+    address: str  # with prefix, "10.77.0.11/24"
+    routes: tuple[tuple[str, str], ...] = ()  # destination and gateway
+
+
+def _restore_management(management: Management | None) -> list[str]:
+    """Return shell lines that wait for the management address, and set it where the renderer does not."""
+    if management is None:
+        return []
+    name, address = shlex.quote(management.interface), shlex.quote(management.address)
+    lines = [
+        "for second in 1 2 3 4 5 6 7 8 9 10; do",
+        f"    ip addr show dev {name} | grep -qF {shlex.quote(management.address + ' ')} && break",
+        "    sleep 1",
+        "done",
+        f"if ! ip addr show dev {name} | grep -qF {shlex.quote(management.address + ' ')}; then",
+        f"    ip link set dev {name} up",
+        f"    ip addr replace {address} dev {name}",
+    ]
+    for destination, gateway in management.routes:
+        lines.append(f"    ip route replace {shlex.quote(destination)} via {shlex.quote(gateway)} dev {name}")
+    return [*lines, "fi"]
+
+
 def rollback_script(files: t.Sequence[str], planned: t.Iterable[Planned], live: t.Mapping[str, Live], netplan: bool,
-                    directory: str = STATE_DIRECTORY) -> str:
+                    management: Management | None = None, directory: str = STATE_DIRECTORY) -> str:
     """Return the script that takes a change back. It may run twice, or begin again after a reboot.
 
     Args:
@@ -83,6 +112,7 @@ def rollback_script(files: t.Sequence[str], planned: t.Iterable[Planned], live: 
         planned: The planned interfaces.
         live: Their state before the change.
         netplan: Whether ``netplan apply`` belongs to taking it back.
+        management: What has to be there again in the end.
         directory: The state directory.
     """
     lines = [
@@ -105,6 +135,7 @@ def rollback_script(files: t.Sequence[str], planned: t.Iterable[Planned], live: 
         # A renderer that restarts sets its interfaces up a little later than netplan returns.
         lines.append("sleep 3")
     lines.extend(_restore_live(planned, live))
+    lines.extend(_restore_management(management))
     lines += [
         f"rm -f {UNIT_DIRECTORY}/{WANTS}/{UNIT}.service {UNIT_DIRECTORY}/{UNIT}.service",
         "rm -rf rolled-back",

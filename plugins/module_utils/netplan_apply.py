@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 import typing as t
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import arp_settings, iproute, live_state, managed_file
 from ansible_collections.dgxspark.fabric.plugins.module_utils.command import Runner
-from ansible_collections.dgxspark.fabric.plugins.module_utils.dead_man import DeadMan, rollback_script
+from ansible_collections.dgxspark.fabric.plugins.module_utils.dead_man import DeadMan, Management, rollback_script
 from ansible_collections.dgxspark.fabric.plugins.module_utils.live_state import Difference, Live
 from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_compare import Comparison, compare
 from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_sandbox import error_text, others_digest
@@ -90,7 +91,7 @@ class Apply:
             if problems:
                 raise Refused("; ".join(problem["message"] for problem in problems))
         states = [file.state for file in comparison.files]
-        script = rollback_script([state.path for state in states], self.request.planned, before, netplan=True)
+        script = rollback_script([state.path for state in states], self.request.planned, before, netplan=True, management=self._management())
         self.dead_man.arm(token, self.request.timeout + self.request.confirm_seconds + MARGIN_SECONDS, states, script, others)
         self.outcome.token = token
         try:
@@ -166,15 +167,34 @@ class Apply:
             raise NotReached(f"netplan apply cannot be started by systemd-run: {done.err.strip()}")
         self.outcome.actions.append("netplan apply")
 
-    def _management_present(self) -> bool:
+    def _management_entry(self) -> str | None:
+        """Return the management address with its prefix, if it is on its interface now."""
         if not self.request.management_interface or not self.request.management_address:
-            return True
+            return None
         done = self.run(["ip", "-j", "addr", "show", "dev", self.request.management_interface], timeout=10)
         try:
             families = iproute.parse_addresses(done.out).get(self.request.management_interface, {})
         except iproute.IprouteError:
-            return False
-        return any(entry.partition("/")[0] == self.request.management_address for entries in families.values() for entry in entries)
+            return None
+        entries = [entry for group in families.values() for entry in group]
+        return next((entry for entry in entries if entry.partition("/")[0] == self.request.management_address), None)
+
+    def _management(self) -> Management | None:
+        """Return how the node is reached, for the way back."""
+        entry = self._management_entry()
+        if entry is None:
+            return None
+        name = str(self.request.management_interface)
+        done = self.run(["ip", "-j", "-4", "route", "show", "dev", name], timeout=10)
+        try:
+            # Filtered by interface, ip leaves the interface out of its answer.
+            routes = [(str(route["dst"]), str(route["gateway"])) for route in json.loads(done.out or "[]") if route.get("gateway")]
+        except ValueError:
+            routes = []
+        return Management(name, entry, tuple(routes))
+
+    def _management_missing(self) -> bool:
+        return bool(self.request.management_interface and self.request.management_address) and self._management_entry() is None
 
     def _exit_status(self) -> str | None:
         return Tree("/").text(str(self.dead_man.pending), "apply.rc")
@@ -205,7 +225,7 @@ class Apply:
                     missing.append(difference.message)
                 if difference.key == "link" and difference.subject in had_links and elapsed - ended < LINK_GRACE_SECONDS:
                     missing.append(difference.message)
-            if not self._management_present():
+            if self._management_missing():
                 missing.append(f"the management address {self.request.management_address} is not on {self.request.management_interface}")
             steady = 0 if missing else steady + 1
             if steady >= 2:

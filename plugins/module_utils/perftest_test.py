@@ -246,7 +246,7 @@ class TestEnd:
                 if now > give_up + limit:
                     raise TestEnded("timeout", "client_not_started", f"{test.peer} did not start its {test.tool}")
                 continue
-            if not self.client and now - client_started > patience.connect and not listening_socket.connected(tool.pid, test.port):
+            if not self.client and now - client_started > patience.connect and self._nobody_came(tool):
                 raise TestEnded("control_blocked", "test_port_blocked", f"{test.tool} listens on TCP {test.server_address} port {test.port}, but nothing of "
                                 f"{test.peer} arrived there: {FIREWALL.format('drops')}")
             if now - client_started > limit + (0 if self.client else patience.peer_end):
@@ -260,6 +260,10 @@ class TestEnd:
             outcome.message = (f"{self.test.tool} on {self.test.peer} listened on TCP {self.test.server_address} port {self.test.port}, but the connection "
                                f"was not accepted: {FIREWALL.format('rejects')} ({outcome.message})")
         return outcome
+
+    def _nobody_came(self, tool: ToolProcess) -> bool:
+        """Tell whether our server still listens with nobody connected; it closes that socket once it has its client."""
+        return listening_socket.listens(tool.pid, self.test.port) and not listening_socket.connected(tool.pid, self.test.port)
 
     def _check_peer(self, view) -> None:  # type: ignore[no-untyped-def]
         if view.departed or not view.alive:

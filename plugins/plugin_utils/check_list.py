@@ -28,7 +28,8 @@ FIELD_MEANINGS = {
     "when_missing": "status when the query has no answer: `unknown` (default, counts as fail), `fail`, `warn` or `skip`",
     "unit": "unit of actual and expected",
     "title": "what is checked, in words",
-    "message, cause, fix": "sentences; `{name}` is replaced by the fact of that name, also `{actual}`, `{expected}`, `{unit}`, `{warn}`, `{fail}`, `{title}`, `{subject}`",
+    "message, cause, fix": "sentences; `{name}` is replaced by the fact of that name, also `{actual}`, `{expected}`, `{unit}`, `{warn}`, `{fail}`, "
+    "`{title}`, `{subject}`",
     "missing": "sentence for a query without an answer",
     "outranks": "ids of rules whose findings this one explains: they become `skip`",
     "blame": "fact that names the node at fault; findings of one node are told as one",

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+NO_FACTS = "no facts came from it: it was unreachable, or a task failed on it (see the output above)"
+
 #: States of a load test job in which nothing of it can be used, in words.
 IDLE_STATES = {"refused_busy": "is busy", "not_started": "did not start measuring"}
 
@@ -31,7 +33,7 @@ def attendance(data: Mapping[str, Any]) -> dict[str, dict[str, str]]:
         if not gone and not record and name in testing and others_measured:
             gone = "nothing came from it after it was observed, while other nodes measured"
         if data["nodes"].get(name) is None:
-            seats["unreachable"][name] = data["unreachable"].get(name) or "no facts came from it: it was unreachable, or a task failed on it (see the output above)"
+            seats["unreachable"][name] = data["unreachable"].get(name) or NO_FACTS
         elif gone is not None or record.get("status") == "lost":
             seats["lost"][name] = gone or record.get("message") or "its load test was never heard of again"
         elif record.get("status") in IDLE_STATES:

@@ -90,8 +90,8 @@ def observe(pair: dict[str, Any], entry: Mapping[str, Any] | None, data: Mapping
     if not sent:
         return {**seen, "missing": f"{name}: {entry.get('error') or 'no ping was sent'}", "bad": True}
     small, full = entry.get("small_received"), entry.get("received")
-    seen["small"] = None if small is None else 100.0 * small / sent
-    seen["full"] = None if full is None else 100.0 * full / sent
+    seen["small"] = None if small is None else min(100.0, 100.0 * small / sent)
+    seen["full"] = None if full is None else min(100.0, 100.0 * full / sent)
     seen["largest_mtu"] = entry.get("largest_mtu")
     if entry.get("mtu"):
         seen["mtu"] = entry["mtu"]

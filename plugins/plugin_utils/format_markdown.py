@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.summary import VERDICT_WORDS, heading, row_of
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.summary import COLUMNS, VERDICT_WORDS, heading, row_of
 
 
 def files(report: Mapping[str, Any]) -> dict[str, str]:
@@ -19,19 +19,17 @@ def files(report: Mapping[str, Any]) -> dict[str, str]:
     lines.append(f"Started {report['started']}, finished {report['finished']}, collection {report['collection_version']}, mode {report['mode']}.")
     troubles = [one for one in report["findings"] if one["status"] in ("fail", "unknown", "warn")]
     if troubles:
-        lines += ["", "## Findings", ""]
-        lines += rows(("status", "check", "where", "what", "cause", "fix"), ([VERDICT_WORDS[one["status"]], f"`{one['id']}`", one["subject"], one["message"],
-                                                                           one["cause"], one["fix"]] for one in troubles))
+        cells = [[VERDICT_WORDS[one["status"]], f"`{one['id']}`", one["subject"], one["message"], one["cause"], one["fix"]] for one in troubles]
+        lines += ["", "## Findings", "", *rows(("status", "check", "where", "what", "cause", "fix"), cells)]
     if report["drift"]:
-        lines += ["", "## Drift", ""]
-        lines += rows(("host", "subject", "setting", "wanted", "found"), ([entry.get(key) for key in ("host", "subject", "key", "wanted", "live")]
-                                                                          for entry in report["drift"]))
+        cells = [[entry.get(key) for key in ("host", "subject", "key", "wanted", "live")] for entry in report["drift"]]
+        lines += ["", "## Drift", "", *rows(("host", "subject", "setting", "wanted", "found"), cells)]
     lines += ["", "## Cables", ""]
     if report["mode"] == "check":
         lines += ["Load tests: skipped in check mode.", ""]
     table = [row_of(cable, rail, row) for cable in report["cables"] for rail, row in cable["rails"].items()]
-    lines += rows(("cable", "rail", "forward Gb/s", "back Gb/s", "both ways Gb/s", "expected Gb/s", "verdict"),
-                  ([row[key] for key in ("cable", "rail", "forward", "back", "both", "expected", "verdict")] for row in table))
+    head = ("cable", "rail", "forward Gb/s", "back Gb/s", "both ways Gb/s", "expected Gb/s", "verdict")
+    lines += rows(head, [[row[column] for column in COLUMNS] for row in table])
     if report["not_tested"]:
         lines += ["", f"Not tested (outside --limit): {', '.join(report['not_tested'])}"]
     lines += ["", f"How the expected rates come about: {escaped(str(report['plan']['expected'].get('formula', '')))}"]

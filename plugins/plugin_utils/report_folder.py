@@ -26,6 +26,9 @@ REPORT = "report.json"
 PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 PARTIAL = ".partial-"
 
+#: A half-written folder this old belongs to no run that is still going on.
+ABANDONED_SECONDS = 3600
+
 
 def store(folder: pathlib.Path, cluster: str, run_id: str, files: Mapping[str, str], keep: int) -> pathlib.Path:
     """Write the files of a run, point ``latest`` at it and remove all but the newest ``keep`` runs.
@@ -65,8 +68,9 @@ def remove_old(base: pathlib.Path, keep: int, newest: str) -> None:
     runs = sorted((path for path in base.iterdir() if is_run(path)), key=lambda path: path.name, reverse=True)
     for path in [path for path in runs if path.name != newest][max(keep - 1, 0) :]:
         shutil.rmtree(path)
-    for path in base.iterdir():
-        if path.name.startswith(PARTIAL) and path.is_dir() and not path.is_symlink() and path.stat().st_mtime < os.stat(base / newest).st_mtime - 3600:
+    before = os.stat(base / newest).st_mtime - ABANDONED_SECONDS
+    for path in base.glob(f"{PARTIAL}*"):
+        if path.is_dir() and not path.is_symlink() and path.stat().st_mtime < before:
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -90,12 +94,13 @@ def load(path: pathlib.Path) -> dict[str, Any]:
     :raises FabricError: when there is none
     """
     file = path / REPORT if path.is_dir() else path
+    hint = "give a report.json or the folder of a run, such as reports/lab/latest"
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
     except OSError as exc:
-        raise FabricError(f"report_from: {file} cannot be read: {exc.strerror}; give a report.json or the folder of a run, such as reports/lab/latest.") from exc
+        raise FabricError(f"report_from: {file} cannot be read: {exc.strerror}; {hint}.") from exc
     except ValueError as exc:
-        raise FabricError(f"report_from: {file} is not JSON: {exc}; give a report.json or the folder of a run.") from exc
+        raise FabricError(f"report_from: {file} is not JSON: {exc}; {hint}.") from exc
     if not isinstance(document, dict):
-        raise FabricError(f"report_from: {file} is no report; give a report.json or the folder of a run.")
+        raise FabricError(f"report_from: {file} is no report; {hint}.")
     return document

@@ -61,7 +61,8 @@ SCOPE_FACTS = {
         "path": "pings: `missing`, `wrong_route`, `wrong_neighbour` (texts); `small_percent`, `full_percent` (worst share of answers), "
         "`lost` and `full_lost` (which ones, in words), `largest_mtu`, `size`, `ping_size`, `probes`",
         "rdma": "load tests: `missing`, `zero`, `timeouts`, `failed`, `voided`, `blocked`, `absent`, `implausible`, `above_ceiling`, `wrong_gid` (texts); "
-        "`blocked_node`, `absent_node`; `directed` and `bidirectional` (of the worst: `percent`, `gbps`, `expected_gbps`, `text`); `best_percent`; `mtu`; `tests`",
+        "`blocked_node`, `absent_node`; `directed` and `bidirectional` (of the worst: `percent`, `gbps`, `expected_gbps`, `text`); "
+        "`best_percent` (of the ceiling), `mtu`, `tests` (evidence by test)",
     },
     "cable": {
         "cable": "cable name",
@@ -70,8 +71,8 @@ SCOPE_FACTS = {
         "switch": "true when one end is a switch",
         "unanswered": "why a node at its ends gave no answer, else empty",
         "unanswered_nodes": "the names of these nodes",
-        "rdma": "both rails at once: `sum` (of the worst direction: `percent`, `gbps`, `expected_gbps`, `text`), `best_percent` (of the ceiling), "
-        "`above_ceiling` (texts)",
+        "rdma": "both rails at once: `sum` (of the worst direction: `percent`, `gbps`, `expected_gbps`, `text`), "
+        "`best_percent` (of the ceiling), `above_ceiling` (texts)",
     },
     "segment": {
         "segment": "segment name",

@@ -20,6 +20,10 @@ HEALTHY_RAILS_SHOWN = 16
 #: More findings or drifted settings than this are counted only.
 DETAILS_SHOWN = 12
 
+COLUMNS = ("cable", "rail", "forward", "back", "both", "expected", "verdict")
+UNMEASURED_COLUMNS = ("cable", "rail", "verdict")
+FIGURES = ("forward", "back", "both", "expected")
+
 VERDICT_WORDS = {"fail": "FAIL", "unknown": "FAIL", "warn": "warn", "pass": "pass", "skip": "skipped"}
 
 
@@ -70,8 +74,9 @@ def drift_lines(report: Mapping[str, Any]) -> list[str]:
         return ["Drift: none."] if report["mode"] == "check" else []
     lines = [f"Drift ({len(drift)}):"]
     for entry in drift[:DETAILS_SHOWN]:
+        host = str(entry.get("host"))
         text = entry.get("message") or f"{entry.get('key')}: is {entry.get('live')}, wanted {entry.get('wanted')}"
-        lines += wrapped(f"{entry.get('host')} {entry.get('subject')}: {text}", "  ", "    ")
+        lines += wrapped(text if text.startswith(f"{host}:") else f"{host} {entry.get('subject')}: {text}", "  ", "    ")
     if len(drift) > DETAILS_SHOWN:
         lines.append(f"  {len(drift) - DETAILS_SHOWN} more: see the report.")
     return lines
@@ -85,8 +90,9 @@ def rail_lines(report: Mapping[str, Any]) -> list[str]:
     lines = []
     if shown:
         head = {"cable": "cable", "rail": "rail", "forward": "forward", "back": "back", "both": "both ways", "expected": "expected", "verdict": "verdict"}
-        lines += table([head, *shown])
-        if report["mode"] != "check":
+        measured = report["mode"] != "check"
+        lines += table([head, *shown], COLUMNS if measured else UNMEASURED_COLUMNS)
+        if measured:
             lines.append("Gb/s; forward is from the node named first, back is towards it, both ways is the sum.")
     if len(shown) < len(rows):
         lines += wrapped(healthy_text(healthy, bool(shown)))
@@ -146,14 +152,12 @@ def closing_lines(verdict: Mapping[str, Any]) -> list[str]:
     return [*wrapped(f"Verdict: {verdict['status'].upper()}: {verdict['message']}."), f"Checks: {told}"]
 
 
-def table(rows: list[Mapping[str, str]]) -> list[str]:
-    """Lay out rows in columns."""
-    columns = ("cable", "rail", "forward", "back", "both", "expected", "verdict")
+def table(rows: list[Mapping[str, str]], columns: tuple[str, ...]) -> list[str]:
+    """Lay out rows in columns, figures to the right."""
     widths = {column: max(len(row[column]) for row in rows) for column in columns}
-    right = ("forward", "back", "both", "expected")
     lines = []
     for row in rows:
-        cells = [row[column].rjust(widths[column]) if column in right else row[column].ljust(widths[column]) for column in columns]
+        cells = [row[column].rjust(widths[column]) if column in FIGURES else row[column].ljust(widths[column]) for column in columns]
         lines.append("  ".join(cells).rstrip())
     return lines
 

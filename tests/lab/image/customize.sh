@@ -4,9 +4,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # Runs inside the new root file system, after the packages and the overlay are in place.
-# Everything that only costs boot time in emulation is switched off here (see shared figures in tests/lab/README.md).
+# Everything that only costs boot time in emulation is switched off here.
 set -e
 units=/etc/systemd/system
+
+# In charge of nothing until netplan gives it files; running, so that netplan only has to tell it.
+systemctl enable systemd-networkd.service
 
 mask() { for unit in "$@"; do ln -sf /dev/null "$units/$unit"; done; }
 mask systemd-udev-settle.service e2scrub_reap.service e2scrub_all.timer apt-daily.timer apt-daily-upgrade.timer \

@@ -38,61 +38,67 @@ class Test:
     bidirectional: bool = False
 
 
+def switch_segments(wiring: Wiring) -> list[list[End]]:
+    """Return the switch's ports by segment: the k-th port that a node has on the switch is in segment k."""
+    segments: list[list[End]] = []
+    for number in wiring.numbers:
+        for place, cable in enumerate(cable for cable in wiring.cables if cable.b is None and cable.a.node == number):
+            if place == len(segments):
+                segments.append([])
+            segments[place].append(cable.a)
+    return segments
+
+
 def links(wiring: Wiring) -> list[tuple[End, End]]:
-    """Return the pairs of ports between which a plan's first round sends, one cable or switch path each."""
-    if wiring.topology == "switch":
-        ends = [cable.a for cable in wiring.cables]
-        return [(ends[place], ends[(place + 1) % len(ends)]) for place in range(len(ends))]
-    return [(cable.a, cable.b) for cable in wiring.cables if cable.b]
+    """Return the pairs of ports that exchange data: one for each cable, and neighbours round each switch segment."""
+    found = [(cable.a, cable.b) for cable in wiring.cables if cable.b]
+    for ends in switch_segments(wiring):
+        if len(ends) > 1:
+            found += [(ends[place], ends[(place + 1) % len(ends)]) for place in range(len(ends))]
+    return found
 
 
-def clockwise(wiring: Wiring) -> list[tuple[End, End]]:
-    """Return the directed links of one round: each node sends on one port and receives on one."""
-    if wiring.topology == "pair":
-        a, b = links(wiring)[0]
-        return [(a, b), (b, a)]
-    if wiring.topology == "switch":
-        return links(wiring)
+def one_way(wiring: Wiring) -> list[tuple[End, End]]:
+    """Return the directed links of one round: each node sends on one port at most and receives on one."""
     # On a ring port 0 is joined to port 1 of the next: from there the data goes round.
-    return [(a, b) if a.port == 0 else (b, a) for a, b in links(wiring)]
-
-
-def matching(pairs: list[tuple[End, End]]) -> list[tuple[End, End]]:
-    """Choose pairs so that no node is in two of them."""
+    forward = [(b, a) if (a.port, b.port) == (1, 0) else (a, b) for a, b in links(wiring)]
     chosen: list[tuple[End, End]] = []
-    for pair in pairs:
-        if not {end.node for end in pair} & {end.node for other in chosen for end in other}:
-            chosen.append(pair)
+    for sender, receiver in [*forward, *((b, a) for a, b in forward)]:
+        if all(sender.node != other.node and receiver.node != far.node for other, far in chosen):
+            chosen.append((sender, receiver))
     return chosen
 
 
-def bidirectional_counts(wiring: Wiring) -> list[int]:
-    """Return the numbers of bidirectional tests at once in a plan's rounds (both rails on different cables where they fit)."""
-    if wiring.nodes == 2:
-        return [1]
-    # One test holds a node's rail at both ends: with n nodes at most n // 2 a rail, and rails are staggered.
-    return [2 * (wiring.nodes // 2)]
+def both_ways(wiring: Wiring) -> list[Test]:
+    """Return the tests of one bidirectional round: one a node and rail, one a port; so rails run on different cables."""
+    tests: list[Test] = []
+    for rail in devices.RAILS:
+        for a, b in links(wiring):
+            ends = {a, b}
+            nodes = {a.node, b.node}
+            wires = {end for test in tests for end in (test.client, test.server)}
+            busy = {end.node for test in tests if test.rail == rail for end in (test.client, test.server)}
+            if not ends & wires and not nodes & busy:
+                tests.append(Test(a, b, rail, True))
+    return tests
 
 
 def stages(wiring: Wiring) -> list[list[Test]]:
     """Return the groups of tests to run at once: one alone, then as many as a plan's rounds have, each way and both ways."""
-    if wiring.topology == "custom":
-        first = [pair for pair in links(wiring)][:1] or [(wiring.cables[0].a, wiring.cables[1].a)]
-        return [[Test(*first[0], "a")], [Test(*first[0], "a", True)]]
-    directed = clockwise(wiring)
-    groups = [[Test(*directed[0], "a")], [Test(*pair, rail) for pair in directed for rail in devices.RAILS]]
-    pairs = links(wiring)
-    for count in bidirectional_counts(wiring):
-        on_a = [Test(*pair, "a", True) for pair in matching(pairs)]
-        on_b = [Test(*pair, "b", True) for pair in matching(pairs[1:] + pairs[:1])]
-        groups.append((on_a if count == 1 else on_a + on_b)[:count])
-    return groups
+    directed = one_way(wiring)
+    if not directed:
+        return []
+    alone = [Test(*directed[0], "a")]
+    return [alone, [Test(*pair, rail) for pair in directed for rail in devices.RAILS], both_ways(wiring)]
 
 
 def fabric_address(end: End, rail: str, wiring: Wiring) -> str:
     """Return the temporary address of an interface: one network a cable (or the switch) and rail."""
     cable = wiring.cabled()[end]
-    place = 0 if cable.b is None else wiring.cables.index(cable) + 1
+    if cable.b is None:
+        place = next(k for k, ends in enumerate(switch_segments(wiring)) if end in ends) + 100
+    else:
+        place = wiring.cables.index(cable)
     return f"172.30.{place * 2 + devices.RAILS.index(rail)}.{end.node}"
 
 

@@ -94,7 +94,10 @@ def status(options: argparse.Namespace) -> int:
     if not data["up"]:
         print(f"the lab is down; its image {data['image']} is {'built' if data['image_built'] else 'not built'}")
         return 3
-    print(f"{data['topology']} of {len(data['nodes'])}, {'KVM' if data['accelerator'] == 'kvm' else 'software emulation'}, image {data['image']}")
+    how = "KVM" if data["accelerator"] == "kvm" else "software emulation"
+    print(f"{data['topology']} of {len(data['nodes'])}, {how}, image {data['image']}")
+    if not data["image_is_current"]:
+        print("  the image's recipe has changed since: the next lab up starts the machines anew")
     for name, node in data["nodes"].items():
         print(f"  {name}  {node['address']}  {'process ' + str(node['pid']) if node['pid'] else 'DEAD'}")
     for place, cable in enumerate(data["cables"], 1):
@@ -113,7 +116,8 @@ def fault(options: argparse.Namespace) -> None:
     with lock.exclusive():
         if options.kind == "clear":
             if options.number is None:
-                print(f"{operations.clear_faults()} faults undone")
+                count = operations.clear_faults()
+                print(f"{count} fault{'' if count == 1 else 's'} undone")
             else:
                 print(f"undone: {operations.clear_fault(options.number)}")
         elif options.kind == "revive":

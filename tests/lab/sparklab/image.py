@@ -25,6 +25,7 @@ from .progress import say, step
 
 # ext4 features that only cost time in a throw-away file system
 MKE2FS = ["mke2fs", "-q", "-t", "ext4", "-O", "^metadata_csum,^64bit", "-E", "lazy_itable_init=1,nodiscard"]
+SPACE_BYTES = 4_000_000_000
 FILES = ("base.ext4", "vmlinuz", "initrd.cpio")
 
 
@@ -148,12 +149,30 @@ def debootstrap_command(overlay: pathlib.Path, source: str | None, settings: lis
     ]
 
 
+def last_line(log: pathlib.Path) -> str:
+    """Return the last line of a log."""
+    return (log.read_text(encoding="utf-8", errors="replace").splitlines() or [""])[-1].removeprefix("I: ")
+
+
+def check_space() -> None:
+    """Check that a build fits on the disk.
+
+    Raises:
+        LabError: it does not.
+    """
+    for folder in (work_dir().parent, debootstrap_dir().parent):
+        free = shutil.disk_usage(folder).free
+        if free < SPACE_BYTES:
+            raise LabError(f"{folder} has {free / 1e9:.1f} GB free; building the image takes {SPACE_BYTES / 1e9:.0f} GB there")
+
+
 def build(folder: pathlib.Path) -> None:
     """Build the image of the present recipe into ``folder``.
 
     Raises:
         LabError: a step failed; everything half-made is removed by the next build.
     """
+    check_space()
     work = work_dir()
     made = work / "image"
     made.mkdir(parents=True)
@@ -165,7 +184,7 @@ def build(folder: pathlib.Path) -> None:
         agent = compile_static(RECIPE_DIR / "agent.c", work / "agent", log)
         overlay.write_bytes(recipe.overlay_tar(keys.public_key(), agent))
         source = mirror.find_mirror()
-        with step(f"installing Debian {recipe.SUITE} from {source or 'mmdebstrap`s default mirror'}"):
+        with step(f"installing Debian {recipe.SUITE} from {source or 'the default mirror of mmdebstrap'}", lambda: last_line(log)):
             run(
                 debootstrap_command(overlay, source, mirror.apt_settings()),
                 log,

@@ -19,7 +19,7 @@ from .wiring import SWITCH, Wiring
 HEADER = "# Written by tests/lab/lab up; changes are lost.\n"
 # Emulated machines share processors, so results scatter: below this part of the calibration something is broken.
 LEAST_PERCENT = 40
-RATE_RULES = ("rdma.rail_bandwidth", "rdma.bidirectional_bandwidth", "rdma.cable_bandwidth")
+RATE_RULES = ("rdma.rail_bandwidth", "rdma.rail_bidirectional", "rdma.cable_bandwidth")
 
 
 def scalar(value: Any) -> str:
@@ -43,7 +43,7 @@ def hosts_text(wiring: Wiring) -> str:
 def ssh_common_args(known_hosts: str, proxy_command: str) -> str:
     """Return ansible_ssh_common_args: split by shell rules by Ansible, the proxy command once more by ssh's shell."""
     words = [
-        "-o", f"ProxyCommand={proxy_command}", "-o", f"UserKnownHostsFile={known_hosts}", "-o", "GlobalKnownHostsFile=/dev/null",
+        "-o", f"ProxyCommand={proxy_command}", "-o", f"UserKnownHostsFile={ssh.config_path(known_hosts)}", "-o", "GlobalKnownHostsFile=/dev/null",
         "-o", "StrictHostKeyChecking=yes", "-o", "IdentitiesOnly=yes",
     ]
     return " ".join(shlex.quote(word) for word in words)
@@ -76,7 +76,6 @@ def group_text(wiring: Wiring, paths: dict[str, str], calibration: dict[str, dic
             lines.append(f"  - {{a: {scalar(str(cable.a))}, b: {scalar(str(cable.b) if cable.b else SWITCH)}}}")
     if wiring.order:
         lines.append(f"fabric_ring_order: {scalar([devices.node_name(number) for number in wiring.order])}")
-    lines.append(f"fabric_management_interface: {devices.MANAGEMENT_INTERFACE}")
     lines += rate_lines(calibration)
     return "\n".join([*lines, ""])
 

@@ -131,6 +131,8 @@ def start_from_snapshot(state: State, golden: pathlib.Path, numbers: Iterable[in
     def work(number: int) -> None:
         name = devices.node_name(number)
         disk = disks_dir() / f"{name}.qcow2"
+        if not (golden / f"{name}.qcow2").exists():
+            raise LabError(f"the snapshot of {name} is gone (was the image built anew?); lab up starts afresh")
         # The golden disk itself is never written: a killed machine cannot spoil it.
         host.output(["cp", "--reflink=auto", "--sparse=always", str(golden / f"{name}.qcow2"), str(disk)])
         start(state, number, disk, SNAPSHOT)

@@ -185,7 +185,8 @@ def status() -> dict[str, Any]:
         return data
     wiring = present.wiring
     data.update(
-        up=present.ready, accelerator=present.accelerator, topology=wiring.topology,
+        up=present.ready, accelerator=present.accelerator, topology=wiring.topology, image=present.image,
+        image_is_current=present.image == image_name,
         nodes={
             devices.node_name(number): {"address": devices.address(number), "pid": machines.pid_of(number)} for number in wiring.numbers
         },

@@ -50,12 +50,12 @@ def command_words(pid: int) -> list[str]:
         return []
 
 
-def all_pids() -> Iterator[int]:
-    """Yield the ids of all processes of this user (of all users for root)."""
+def all_pids(any_user: bool = False) -> Iterator[int]:
+    """Yield the ids of all processes of this user (of all users for root, or with ``any_user``)."""
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                if os.getuid() in (0, entry.stat().st_uid):
+                if any_user or os.getuid() in (0, entry.stat().st_uid):
                     yield int(entry.name)
 
 
@@ -63,11 +63,12 @@ def session_members(session: int, boot: str) -> list[int]:
     """Return the members of a session that was recorded in boot ``boot``.
 
     A session's id is not given to another process while a member lives, so within one boot a member is proof enough.
+    Members may be subordinate users of this one: their user namespace is ours, so they can be killed.
     """
     if boot != boot_id():
         return []
     members = []
-    for pid in all_pids():
+    for pid in all_pids(any_user=True):
         fields = stat_fields(pid)
         if fields and int(fields[3]) == session and pid != os.getpid():
             members.append(pid)
@@ -77,7 +78,7 @@ def session_members(session: int, boot: str) -> list[int]:
 def kill_and_wait(pids: list[int], seconds: float = 10) -> None:
     """Kill processes and wait until they are gone."""
     for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
     until = time.monotonic() + seconds
     while time.monotonic() < until and any(stat_fields(pid) is not None for pid in pids):

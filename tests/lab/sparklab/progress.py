@@ -10,7 +10,10 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+
+LIFE_SIGN_SECONDS = 10
+_open_steps: list[str] = []
 
 
 def say(text: str) -> None:
@@ -19,21 +22,34 @@ def say(text: str) -> None:
 
 
 @contextlib.contextmanager
-def step(text: str) -> Iterator[None]:
-    """Show what is being done, a sign of life every 10 s, and how long it took."""
+def step(text: str, detail: Callable[[], str] | None = None) -> Iterator[None]:
+    """Show what is being done, a sign of life while it lasts (of the innermost step only), and how long it took.
+
+    Args:
+        text: what is done.
+        detail: says how far it is.
+    """
     started = time.monotonic()
     done = threading.Event()
 
     def tick() -> None:
-        while not done.wait(10):
-            say(f"  … {text} ({time.monotonic() - started:.0f} s)")
+        while not done.wait(LIFE_SIGN_SECONDS):
+            if _open_steps[-1:] == [text]:
+                more = f": {detail()}" if detail else ""
+                say(f"  … {time.monotonic() - started:.0f} s{more}")
 
     say(f"{text} …")
+    _open_steps.append(text)
     thread = threading.Thread(target=tick, daemon=True)
     thread.start()
     try:
         yield
+    except BaseException:
+        say(f"  {text}: broken off after {time.monotonic() - started:.1f} s")
+        raise
+    else:
+        say(f"  {text}: {time.monotonic() - started:.1f} s")
     finally:
+        _open_steps.remove(text)
         done.set()
         thread.join()
-    say(f"  {text}: {time.monotonic() - started:.1f} s")

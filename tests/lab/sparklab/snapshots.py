@@ -59,7 +59,10 @@ def ensure(state: State) -> dict[str, str]:
     if missing:
         names = ", ".join(devices.node_name(number) for number in missing)
         with step(f"first boot of {names}"):
-            boot(state, place, missing)
+            # Too many at once on few processors run into systemd's time limits.
+            size = max(2, 2 * (os.cpu_count() or 1))
+            for first in range(0, len(missing), size):
+                boot(state, place, missing[first : first + size])
     return {devices.node_name(number): record(place, number)["host_key"] for number in state.wiring.numbers}
 
 

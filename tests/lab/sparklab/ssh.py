@@ -37,11 +37,17 @@ def proxy_command() -> str:
     return f"{shlex.quote(str(PROGRAM)).replace('%', '%%')} proxy %h %p"
 
 
+def config_path(path: str) -> str:
+    """Return a path as ssh's options take it, which know blanks as separators and % as a sign of their own."""
+    path = path.replace("%", "%%")
+    return f'"{path}"' if any(sign.isspace() for sign in path) else path
+
+
 def options() -> list[str]:
     """Return the options that every connection of the lab has."""
     return [
         "-o", f"ProxyCommand={proxy_command()}",
-        "-o", f"UserKnownHostsFile={shlex.quote(str(known_hosts()))}",
+        "-o", f"UserKnownHostsFile={config_path(str(known_hosts()))}",
         "-o", "GlobalKnownHostsFile=/dev/null",
         "-o", "StrictHostKeyChecking=yes",
         "-o", "IdentitiesOnly=yes",

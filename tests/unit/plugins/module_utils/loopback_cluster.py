@@ -19,8 +19,8 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils.rendezvous import 
 from ansible_collections.dgxspark.fabric.plugins.module_utils.sysfs import Tree
 
 DOUBLE = pathlib.Path(__file__).resolve().parents[2] / "fixtures" / "perftest_double" / "ib_write_bw_double.py"
-TIMING = Timing(heartbeat=0.1, silence=0.8, redial_grace=0.3, dial_every=0.05, dial_timeout=0.5, hello_timeout=0.5)
-PATIENCE = Patience(gid=0.2, listen=5.0, connect=1.5, peer_end=0.8, exchange=1.0, start_together=0.3, poll=0.02)
+TIMING = Timing(heartbeat=0.1, silence=1.5, redial_grace=0.4, dial_every=0.05, dial_timeout=0.5, hello_timeout=0.5)
+PATIENCE = Patience(gid=0.2, listen=5.0, connect=1.5, peer_end=0.8, exchange=0.5, start_together=0.3, poll=0.02)
 
 
 def free_port(*addresses: str) -> int:

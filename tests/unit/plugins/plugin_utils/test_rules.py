@@ -23,7 +23,15 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.subjects import Cl
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils import healthy
 
 ROOT = pathlib.Path(rules_module.__file__).resolve().parents[2]
-COMPLETE = {"id": "site.firmware", "layer": "link", "scope": "interface", "query": "live.firmware", "op": "==", "expected": "'28'", "message": "{where}: {actual}"}
+COMPLETE = {
+    "id": "site.firmware",
+    "layer": "link",
+    "scope": "interface",
+    "query": "live.firmware",
+    "op": "==",
+    "expected": "'28'",
+    "message": "{where}: {actual}",
+}
 
 
 def test_shipped_rules_are_complete() -> None:
@@ -78,7 +86,7 @@ BAD_RULES: list[tuple[Any, str]] = [
     ({"id": "rdma.rail_bandwidth", "fail": 95}, r"rule rdma.rail_bandwidth: field fail: .* beyond the warn limit 90"),
     ({"id": "rdma.ceiling", "warn": 200}, r"rule rdma.ceiling: field fail: .* beyond"),
     ({"id": "rdma.rail_bandwidth", "query": "a[?"}, r"rule rdma.rail_bandwidth: field query: .* is not a JMESPath query"),
-    ({"id": "rdma.rail_bandwidth", "message": "{nodez} is slow"}, r"rule rdma.rail_bandwidth: field message: a rail has no fact \{nodez\}; did you mean nodes\?"),
+    ({"id": "rdma.rail_bandwidth", "message": "{nodez} is slow"}, r"rdma.rail_bandwidth: field message: a rail has no fact \{nodez\}; did you mean nodes\?"),
     ({"id": "rdma.rail_bandwidth", "op": "=>"}, r"rule rdma.rail_bandwidth: field op: expected one of"),
     ({"id": "rdma.rail_bandwidth", "when_missing": "pass"}, r"rule rdma.rail_bandwidth: field when_missing"),
     ({"id": "rdma.rail_bandwidth", "outranks": ["x.y"]}, r"rule rdma.rail_bandwidth: field outranks: there is no rule 'x.y'"),

@@ -1,0 +1,85 @@
+# Copyright (c) 2026, dgxspark.fabric contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The action plugin judges and writes on the controller, prints the summary, and never counts as a change."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import types
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ansible.plugins.action")
+
+from ansible.errors import AnsibleActionFail  # noqa: E402
+from ansible.parsing.dataloader import DataLoader  # noqa: E402
+from ansible.playbook.task import Task  # noqa: E402
+
+from ansible_collections.dgxspark.fabric.plugins.action import report as action_module  # noqa: E402
+from ansible_collections.dgxspark.fabric.plugins.action.report import ActionModule  # noqa: E402
+from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.test_judge import CABLE, cut, run_of  # noqa: E402
+
+
+def run_action(check_mode: bool = False, **arguments: Any) -> dict[str, Any]:
+    """Run the action as a task would."""
+    task = Task()
+    task.action, task.args, task.check_mode = "dgxspark.fabric.report", arguments, check_mode
+    connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir="unused"))
+    return ActionModule(task=task, connection=connection, play_context=None, loader=DataLoader(), templar=None, shared_loader_obj=None).run(task_vars={})
+
+
+@pytest.fixture(name="shown")
+def shown_fixture(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Collect what would be printed."""
+    texts: list[str] = []
+    monkeypatch.setattr(action_module.display, "display", lambda text, *_args, **_kwargs: texts.append(text))
+    return texts
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_a_report_is_written_and_told(tmp_path: pathlib.Path, shown: list[str], check_mode: bool) -> None:
+    data = run_of()
+    cut(data)
+    result = run_action(check_mode, results=data, dest=str(tmp_path), started="2026-11-30T22:15:00Z")
+    assert result["changed"] is False
+    assert result["verdict"]["status"] == "fail"
+    assert result["cables"][CABLE] == "fail"
+    folder = pathlib.Path(result["report"])
+    assert folder.parent == tmp_path / "spark" and folder.name.startswith("20261130T221500Z-")
+    assert json.loads((folder / "report.json").read_text(encoding="utf-8"))["verdict"] == result["verdict"]
+    assert f"FAIL link.carrier on {CABLE}" in shown[0]
+    assert result["summary"][-1] == f"Report: {folder}"
+    json.dumps(result)
+
+
+def test_a_stored_report_is_judged_by_other_rules(tmp_path: pathlib.Path, shown: list[str]) -> None:
+    data = run_of()
+    data["nodes"]["spark1"]["interfaces"]["enp1s0f0np0"]["speed_mbps"] = 100000
+    first = run_action(results=data, dest=str(tmp_path / "reports"), show=False)
+    assert shown == []
+    assert first["verdict"]["status"] == "fail"
+    again = run_action(source=first["report"], dest=str(tmp_path / "again"), rules=[{"id": "link.speed", "warn": 50, "fail": 50}])
+    assert again["verdict"]["status"] == "pass"
+    assert again["run_id"] == first["run_id"]
+    assert (tmp_path / "again/summary.md").is_file()
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    ({}, "one of the following is required"),
+    ({"results": {"mode": "validate"}}, "the input lacks plan"),
+    ({"source": "/nowhere"}, "report_from: /nowhere"),
+])
+def test_bad_arguments_fail_with_the_reason(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(Exception, match=words) as caught:
+        run_action(**arguments)
+    assert isinstance(caught.value, AnsibleActionFail) or "required" in words
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: pathlib.Path, shown: list[str]) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(AnsibleActionFail, match="set report_dir"):
+        run_action(results=run_of("pair", 2), dest=str(tmp_path / "file"))
