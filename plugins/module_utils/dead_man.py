@@ -230,7 +230,8 @@ class DeadMan:
         try:
             self._start_timer(token, seconds)
         except DeadManError:
-            self._forget(None)
+            with self._locked():
+                self._clear(None)
             raise
 
     def _start_timer(self, token: str, seconds: float) -> None:
@@ -239,27 +240,55 @@ class DeadMan:
         if done.rc != 0:
             raise DeadManError(f"the timer that would take the change back cannot be started, so nothing was changed: {done.err.strip() or done.rc}")
 
-    def _forget(self, keep_as: str | None) -> None:
-        with self._locked():
-            if keep_as and not (self.directory / keep_as).exists():
-                os.rename(self.pending, self.directory / keep_as)
-            else:
-                shutil.rmtree(self.pending, ignore_errors=True)
-            for path in (f"{UNIT_DIRECTORY}/{WANTS}/{UNIT}.service", f"{UNIT_DIRECTORY}/{UNIT}.service"):
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(path)
+    def _clear(self, keep_as: str | None) -> None:
+        """Take the journal away, or keep it under another name; the caller holds the lock."""
+        if keep_as and not (self.directory / keep_as).exists():
+            os.rename(self.pending, self.directory / keep_as)
+        else:
+            shutil.rmtree(self.pending, ignore_errors=True)
+        for path in (f"{UNIT_DIRECTORY}/{WANTS}/{UNIT}.service", f"{UNIT_DIRECTORY}/{UNIT}.service"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
 
-    def confirm(self, token: str | None) -> bool:
-        """Keep the change: disarm. Return False when there is nothing to confirm (it was taken back, or is another run's)."""
-        journal = self.journal()
-        if journal is None or (token and journal.get("token") != token):
-            return False
-        record = {"time": time.time(), "others": journal.get("others"), "files": {path: digest(managed_file.read(path).content) for path in journal.get("files", [])}}
-        # The first state that was ever replaced is kept for undo; later changes replace our own files only.
-        self._forget("original")
-        managed_file.write(str(self.directory / "provisioned.json"), json.dumps(record).encode(), 0o600)
+    def note_reached(self, token: str, drift: list[dict[str, t.Any]]) -> None:
+        """Write down that the live state of a change is as planned, and what no change can mend: now it may be confirmed."""
+        with contextlib.suppress(managed_file.FileError):  # taken back a moment ago; the confirmation will say so
+            managed_file.write(str(self.pending / "reached.json"), json.dumps({"token": token, "drift": drift}).encode(), 0o600)
+
+    def _reached(self, token: str | None) -> dict[str, t.Any] | None:
+        try:
+            note = json.loads((self.pending / "reached.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return note if token in (None, note.get("token")) else None
+
+    def confirm(self, token: str | None, wait_seconds: float = 0.0, sleep: t.Callable[[float], None] = time.sleep) -> list[dict[str, t.Any]] | None:
+        """Keep the change: disarm.
+
+        Args:
+            token: Which change; ``None`` for whichever waits (the controller lost the connection before it learned the token).
+            wait_seconds: How long to wait for a change that is still on its way.
+            sleep: Waits.
+
+        Returns:
+            What deviates still, or ``None`` when there is nothing to confirm: the change was taken back, or is another run's.
+        """
+        deadline = time.monotonic() + wait_seconds
+        while (note := self._reached(token)) is None:
+            if self.journal() is None or time.monotonic() >= deadline:
+                return None
+            sleep(1.0)
+        with self._locked():
+            journal = self.journal()
+            if journal is None:
+                return None
+            record = {"time": time.time(), "others": journal.get("others"),
+                      "files": {path: digest(managed_file.read(path).content) for path in journal.get("files", [])}}
+            # The first state that was ever replaced is kept for undo; later changes replace our own files only.
+            self._clear("original")
+            managed_file.write(str(self.directory / "provisioned.json"), json.dumps(record).encode(), 0o600)
         self.run(["systemctl", "stop", f"{UNIT}-{journal.get('token')}.timer"], timeout=30)
-        return True
+        return note.get("drift", [])
 
     def roll_back(self) -> str:
         """Take the change back now and wait for it. Return what the script said, for the message."""

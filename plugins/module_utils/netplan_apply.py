@@ -46,7 +46,6 @@ class Outcome:
 
     actions: list[str] = field(default_factory=list)
     token: str | None = None
-    needs_confirm: bool = False
     waited_seconds: float = 0.0
 
 
@@ -102,10 +101,6 @@ class Apply:
         except (NotReached, managed_file.FileError) as exc:
             said = self.dead_man.roll_back()
             raise NotReached(f"{exc}. Everything was taken back{f' ({said})' if said else ''}; the node is as it was before") from exc
-        if self.request.confirm_seconds:
-            self.outcome.needs_confirm = True
-        else:
-            self.dead_man.confirm(token)
 
     def _write_files(self, comparison: Comparison) -> None:
         for file in comparison.files:

@@ -89,7 +89,8 @@ def check_management(request: Request, live: t.Mapping[str, Live], verdict: Verd
         verdict.refuse("management.planned", f"the management interface {request.management_interface} is built upon interfaces of the plan: "
                        "move management to another interface first")
     if request.management_interface.startswith("wl"):
-        verdict.warnings.append(f"{request.node}: management runs over Wi-Fi ({request.management_interface}): cluster jobs lose their rendezvous when it drops")
+        verdict.warnings.append(f"{request.node}: management runs over Wi-Fi ({request.management_interface}): "
+                                "cluster jobs lose their rendezvous when it drops")
 
 
 def check_overlap(request: Request, run: Runner, verdict: Verdict) -> None:

@@ -15,6 +15,8 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_spec impo
 
 #: Classes of error that only say that the other end broke off, or nothing at all: the peer's word is better.
 GENERIC = ("peer_lost", "no_output", "zero_row", "exit_status", "peer_ended")
+#: What a record without a measurement holds.
+NO_NUMBERS: dict[str, Any] = {"gbps": None, "peak_gbps": None, "message_rate_mpps": None, "latency_us": None}
 
 
 @dataclasses.dataclass(slots=True)
@@ -32,9 +34,10 @@ def empty(test: LoadTest) -> dict[str, Any]:
     """Return the record of a test of which nothing is known yet."""
     return {
         "id": test.id, "role": test.role, "round": test.round, "peer": test.peer, "status": "not_run", "error": None, "message": None,
-        "gbps": None, "peak_gbps": None, "message_rate_mpps": None, "size_bytes": None, "iterations": None, "latency_us": None,
+        **NO_NUMBERS, "size_bytes": None, "iterations": None,
         "rdma_mtu": None, "gid_index": None, "gid_ipv4": None, "peer_gid_ipv4": None, "device": test.device, "interface": test.interface,
-        "command": [], "version": None, "exit_code": None, "tail": "", "started": None, "ended": None, "attempts": 0, "counters": {},
+        "command": [], "version": None, "exit_code": None, "tail": "", "started": None, "ended": None, "attempts": 0, "earlier": [],
+        "counters": {},
     }
 
 
@@ -99,4 +102,4 @@ def _latency(test: LoadTest, output: perftest_output.PerftestOutput, details: di
 
 
 def _without_numbers(details: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in details.items() if key not in ("gbps", "peak_gbps", "message_rate_mpps", "latency_us")}
+    return {key: value for key, value in details.items() if key not in NO_NUMBERS}

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from ansible_collections.dgxspark.fabric.plugins.module_utils import device_state, listening_socket, perftest_record
 from ansible_collections.dgxspark.fabric.plugins.module_utils.job_state import StateFolder
 from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_contact import Contact, TestEnded
+from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_errors import COMPLETION_NAMES
 from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_record import GENERIC, Outcome
 from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_spec import JobSpec, LoadTest, command
 from ansible_collections.dgxspark.fabric.plugins.module_utils.rendezvous import Rendezvous
@@ -27,6 +28,8 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils.sysfs import Tree
 from ansible_collections.dgxspark.fabric.plugins.module_utils.tool_process import ToolProcess
 
 ATTEMPTS = 2
+#: Errors of a single work request, which a passing disturbance can cause as well as a fault.
+COMPLETION_ERRORS = ("completion_error", *(name for name, dummy in COMPLETION_NAMES.values()))
 FIREWALL = "a firewall on the management network {} it; open the ports from fabric_test_port_base up there"
 
 
@@ -98,21 +101,27 @@ class TestEnd:
         self._details: dict = {}
 
     def run(self) -> tuple[Outcome, int]:
-        """Return the outcome and the number of attempts: a test during which addresses changed is repeated once."""
-        attempt = 0
-        while True:
-            attempt += 1
+        """Return the outcome and the number of attempts.
+
+        A test is repeated once when addresses changed while it ran, or when a work request ended with an error:
+        the repetition tells a passing disturbance from a fault. What came before is kept as ``earlier``.
+        """
+        earlier: list[dict[str, str | None]] = []
+        for attempt in range(1, ATTEMPTS + 1):
             key = f"{self.test.id}/{attempt}"
             outcome = self._attempt(key)
+            errors, changed = {outcome.error}, outcome.changed
             peer = self._exchange(key, outcome)
             outcome = self._with_peer(outcome, peer)
-            if not (outcome.changed or peer.changed):
-                return outcome, attempt
-            if attempt == ATTEMPTS or not peer.reached("finished"):
-                if outcome.status == "ok":
-                    outcome.status = "void"
-                    outcome.details |= {"gbps": None, "peak_gbps": None, "message_rate_mpps": None, "latency_us": None}
-                return outcome, attempt
+            # Both ends decide by the same two published outcomes, so they decide alike.
+            if not (changed or peer.changed or (errors | {peer.error}) & set(COMPLETION_ERRORS)) or not peer.reached("finished"):
+                break
+            earlier.append({"status": outcome.status, "error": outcome.error, "message": outcome.message})
+        if (outcome.changed or peer.changed) and outcome.status == "ok":
+            outcome.status = "void"
+            outcome.details |= perftest_record.NO_NUMBERS
+        outcome.details["earlier"] = earlier[:attempt - 1]
+        return outcome, attempt
 
     def _attempt(self, key: str) -> Outcome:
         """Run the test once."""
@@ -138,7 +147,7 @@ class TestEnd:
             if self._tool is not None:
                 self._tool.end()
                 outcome.details = perftest_record.read_run(self.test, *self._output(), self._tool.exit_code).details
-                outcome.details |= {"gbps": None, "peak_gbps": None, "message_rate_mpps": None, "latency_us": None}
+                outcome.details |= perftest_record.NO_NUMBERS
         finally:
             if not self._passed_gate:
                 self._passed_gate = True

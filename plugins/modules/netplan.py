@@ -73,7 +73,9 @@ options:
     type: bool
     default: false
   timeout:
-    description: How many seconds the live state may take to be as planned, before everything is taken back.
+    description:
+      - How many seconds the live state may take to be as planned, before everything is taken back.
+      - With O(phase=confirm) how many seconds to wait for a change that is still on its way.
     type: int
     default: 90
   confirm_seconds:
@@ -86,7 +88,7 @@ options:
     type: str
     default: ""
   token:
-    description: Which change to confirm, from RV(token) of O(phase=apply).
+    description: Which change to confirm, from RV(token) of O(phase=apply). Without it, whichever waits.
     type: str
 attributes:
   check_mode:
@@ -145,7 +147,7 @@ validated:
   type: str
 drift:
   description: What deviates from the plan; after O(phase=apply) what still does.
-  returned: with O(phase=validate) and O(phase=apply)
+  returned: always
   type: list
   elements: dict
   sample:
@@ -204,7 +206,10 @@ def run_validate(module: AnsibleModule, request: Request, dead_man: DeadMan) -> 
         "diff": comparison.diff() if module.check_mode else [],
     }
     if dead_man.journal() is not None:
-        verdict.warnings.append(f"{request.node}: an earlier change was never confirmed; it is taken back before the next one, or by its timer")
+        # A run that was killed: applying completes it, or takes it back first.
+        result["would_change"] = True
+        result["drift"].append({"host": request.node, "subject": request.path, "key": "unconfirmed", "wanted": "confirmed", "live": "waiting",
+                                "message": f"{request.node}: an earlier change was never confirmed; its timer takes it back unless a further run completes it"})
     for warning in verdict.warnings:
         module.warn(warning)
     if verdict.problems and not module.check_mode:
@@ -223,26 +228,39 @@ def run_apply(module: AnsibleModule, request: Request, dead_man: DeadMan) -> Non
                          needs_confirm=False, token=None)
     with dead_man.alone():
         actions = []
-        if dead_man.journal() is not None:
-            dead_man.roll_back()
-            actions.append("took back an earlier change that was never confirmed")
         before = live_state.read(run, request.planned)
         comparison = netplan_compare.compare(request, before)
+        journal = dead_man.journal()
+        if journal is not None and comparison.would_change:
+            dead_man.roll_back()
+            actions.append("took back an earlier change that was never confirmed")
+            journal = None
+            before = live_state.read(run, request.planned)
+            comparison = netplan_compare.compare(request, before)
+        drift = comparison.drift(request.node)
+        if journal is not None and journal.get("token"):
+            dead_man.note_reached(journal["token"], drift)
+            module.exit_json(changed=True, drift=drift, diff=[], actions=["found an earlier change as planned, to be confirmed"], needs_confirm=True,
+                             token=journal["token"])
         if not comparison.would_change:
-            module.exit_json(changed=bool(actions), drift=comparison.drift(request.node), diff=[], actions=actions, needs_confirm=False, token=None)
+            module.exit_json(changed=bool(actions), drift=drift, diff=[], actions=actions, needs_confirm=False, token=None)
         apply = Apply(request, run, dead_man)
         try:
             outcome = apply.perform(comparison, before)
         except NotReached as exc:
             module.fail_json(msg=f"{request.node or 'this node'}: {exc}", rolled_back=True, actions=actions + apply.outcome.actions,
-                             drift=comparison.drift(request.node), diff=comparison.diff())
-        after = netplan_compare.compare(request, live_state.read(run, request.planned))
+                             drift=drift, diff=comparison.diff())
+        left = netplan_compare.compare(request, live_state.read(run, request.planned)).drift(request.node)
+        if outcome.token:
+            dead_man.note_reached(outcome.token, left)
+            if not request.confirm_seconds:
+                dead_man.confirm(outcome.token)
     module.exit_json(
         changed=True,
-        drift=after.drift(request.node),
+        drift=left,
         diff=comparison.diff(),
         actions=actions + outcome.actions,
-        needs_confirm=outcome.needs_confirm,
+        needs_confirm=bool(outcome.token and request.confirm_seconds),
         token=outcome.token,
         waited_seconds=outcome.waited_seconds,
     )
@@ -253,10 +271,12 @@ def run_confirm(module: AnsibleModule, dead_man: DeadMan) -> None:
     node = module.params["node"] or "this node"
     if module.check_mode:
         module.exit_json(changed=False)
-    if not dead_man.confirm(module.params["token"]):
-        module.fail_json(msg=f"{node}: there is no change to confirm: it was taken back, because it was not confirmed in time "
-                         "(raise confirm_seconds if the other nodes take long)", rolled_back=True)
-    module.exit_json(changed=False)
+    left = dead_man.confirm(module.params["token"] or None, float(module.params["timeout"]))
+    if left is None:
+        module.fail_json(msg=f"{node}: there is no change to confirm: it was taken back, because the planned state was not reached or not confirmed in time; "
+                         "the node is as it was before", rolled_back=True)
+    # Without a token the connection was lost before the change could report itself.
+    module.exit_json(changed=not module.params["token"], drift=left)
 
 
 def main() -> None:

@@ -147,12 +147,18 @@ def client_script(tests: list[tuple[int, Test]], node: int) -> str | None:
     # A file each: the texts of two tools on one pipe run into each other.
     lines = ["cd $(mktemp -d)"]
     lines += [f"{tool_command(test, test.client, port)} {devices.address(test.server.node)} >{port} 2>&1 &" for port, test in mine]
-    return "\n".join([*lines, "wait", "cat *", ""])
+    return "\n".join([*lines, "wait", 'for name in *; do echo "== $name"; cat "$name"; done', ""])
 
 
 def parse_rates(output: str) -> list[float]:
     """Return the average bandwidths (Gb/s) of the result rows in perftest's output."""
     return [float(found) for found in re.findall(r"^\s*65536\s+\d+\s+[\d.]+\s+([\d.]+)\s+[\d.]+\s*$", output, re.MULTILINE)]
+
+
+def silent_tests(output: str) -> str:
+    """Return the last words of the tests that printed no result."""
+    texts = re.split(r"^== (?=\d+$)", output, flags=re.MULTILINE)[1:]
+    return " | ".join(text.strip()[-400:] for text in texts if not any(parse_rates(text))) or "nothing"
 
 
 def run_stage(state: State, group: list[Test]) -> float:
@@ -188,7 +194,7 @@ def run_stage(state: State, group: list[Test]) -> float:
             process.wait()
     rates = parse_rates(output)
     if len(rates) != len(group) or not all(rates):
-        raise LabError(f"calibration: {len(group)} tests gave the rates {rates}; the last words: {output.strip()[-600:]}")
+        raise LabError(f"calibration: {len(group)} tests gave the rates {rates}; the others said: {silent_tests(output)}")
     return sum(rates) / len(rates)
 
 

@@ -161,6 +161,7 @@ def check_space() -> None:
         LabError: it does not.
     """
     for folder in (work_dir().parent, debootstrap_dir().parent):
+        folder.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder).free
         if free < SPACE_BYTES:
             raise LabError(f"{folder} has {free / 1e9:.1f} GB free; building the image takes {SPACE_BYTES / 1e9:.0f} GB there")

@@ -52,3 +52,11 @@ def test_rows_of_perftest() -> None:
         " 65536      690              0.00               0.12   \t\t     0.000228\n"
     )
     assert calibration.parse_rates(text) == [0.063728, 0.12]
+
+
+def test_tests_without_a_result_have_the_last_word() -> None:
+    row = " 65536      378           0.000000            0.063728            0.000122\n"
+    output = f"== 18700\n header\n{row}== 18701\nFailed to modify QP 17 to RTR\n== 18702\n{row.replace('0.063728', '0.000000')}"
+    assert calibration.silent_tests(output).split(" | ")[0] == "18701\nFailed to modify QP 17 to RTR"
+    assert len(calibration.silent_tests(output).split(" | ")) == 2
+    assert calibration.silent_tests(row) == "nothing"

@@ -36,7 +36,8 @@ def merged() -> dict:
 
 def test_canonical_yaml():
     tree = merged()
-    assert tree["ethernets"]["enp1s0f0np0"] == {"optional": True, "addresses": ["192.168.177.11/24"], "dhcp4": False, "dhcp6": False, "mtu": 9000, "link-local": []}
+    assert tree["ethernets"]["enp1s0f0np0"] == {
+        "optional": True, "addresses": ["192.168.177.11/24"], "dhcp4": False, "dhcp6": False, "mtu": 9000, "link-local": []}
     assert tree["ethernets"]["enP7s7"]["routes"] == [{"to": "default", "via": "10.77.0.1", "metric": 100}, {"to": "10.0.0.0/8", "via": "10.77.0.2"}]
 
 
@@ -337,7 +338,8 @@ def test_a_file_that_was_not_there_goes(tmp_path):
 
 def test_live_values_come_back():
     before = {"enp1s0f0np0": well(mtu=1500, addresses=("192.168.0.1/24",), arp={"arp_ignore": 0, "arp_announce": 0})}
-    script = dead_man.rollback_script(["/etc/netplan/40-cx7.yaml"], [A], before, netplan=True, management=dead_man.Management("enP7s7", "10.77.0.11/24", (("default", "10.77.0.1"),)))
+    management = dead_man.Management("enP7s7", "10.77.0.11/24", (("default", "10.77.0.1"),))
+    script = dead_man.rollback_script(["/etc/netplan/40-cx7.yaml"], [A], before, netplan=True, management=management)
     for line in ("timeout 90 netplan apply", "ip addr del 192.168.177.11/24 dev enp1s0f0np0", "ip addr replace 192.168.0.1/24 dev enp1s0f0np0",
                  "ip link set dev enp1s0f0np0 mtu 1500", "echo 0 > /proc/sys/net/ipv4/conf/enp1s0f0np0/arp_ignore",
                  "ip addr replace 10.77.0.11/24 dev enP7s7", "ip route replace default via 10.77.0.1 dev enP7s7"):

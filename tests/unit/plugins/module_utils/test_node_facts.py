@@ -171,5 +171,5 @@ def test_ethtool_structure():
 
 
 def test_devinfo_text():
-    assert verbs_mtu.parse_devinfo("hca_id:\trocep1s0f0\n\t\tport:\t1\n\t\t\tactive_mtu:\t\t4096 (5)\nhca_id:\trocep1s0f1\n\t\t\tactive_mtu:\t\t1024 (3)\n") == {
-        "rocep1s0f0": 4096, "rocep1s0f1": 1024}
+    text = "hca_id:\trocep1s0f0\n\t\tport:\t1\n\t\t\tactive_mtu:\t\t4096 (5)\nhca_id:\trocep1s0f1\n\t\t\tactive_mtu:\t\t1024 (3)\n"
+    assert verbs_mtu.parse_devinfo(text) == {"rocep1s0f0": 4096, "rocep1s0f1": 1024}

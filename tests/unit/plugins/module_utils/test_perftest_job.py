@@ -172,6 +172,19 @@ def test_no_number_is_no_measurement(pair: Loopback, fault: str, error: str) -> 
     assert record["tail"]
 
 
+def test_broken_work_request_is_tried_again_and_not_forgotten(pair: Loopback, tmp_path: pathlib.Path) -> None:
+    identity = pair.test(0, "n1", "n2")
+    script = tmp_path / "once"
+    script.write_text(f"import pathlib, sys\nmark = pathlib.Path({str(tmp_path / 'seen')!r})\n"
+                      "if not mark.exists():\n    mark.touch()\n    print(' Failed status 9: wr_id 0 syndrom 0x89', file=sys.stderr)\n    sys.exit(1)\n",
+                      encoding="utf-8")
+    pair.faults[f"{pair.port(identity)}/client"] = f"script:{script}"
+    records = pair.run()
+    for name in ("n1", "n2"):
+        assert (records[name][identity]["status"], records[name][identity]["attempts"]) == ("ok", 2)
+        assert [one["error"] for one in records[name][identity]["earlier"]] == ["remote_invalid_request"]
+
+
 def test_client_dies_without_text(pair: Loopback) -> None:
     identity = pair.test(0, "n1", "n2")
     pair.faults[f"{pair.port(identity)}/client"] = "die"
@@ -275,6 +288,7 @@ def test_changing_twice_is_void(pair: Loopback, tmp_path: pathlib.Path) -> None:
     for name in ("n1", "n2"):
         assert (records[name][identity]["status"], records[name][identity]["attempts"], records[name][identity]["gbps"]) == ("void", 2, None)
     assert "GID table changed" in records["n2"][identity]["message"]
+    assert len(records["n2"][identity]["earlier"]) == 1
 
 
 def test_counters_are_deltas(pair: Loopback, tmp_path: pathlib.Path) -> None:

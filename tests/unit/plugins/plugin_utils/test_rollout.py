@@ -16,7 +16,8 @@ def test_all_ready():
 
 
 def test_everyone_in_the_way_is_named():
-    hosts = {"spark1": NODE, "spark2": {"fabric_lost": "spark2 cannot be reached: timed out"}, "spark3": NODE | {"fabric_refused": "netplan is not installed"}, "spark4": {}}
+    hosts = {"spark1": NODE, "spark2": {"fabric_lost": "spark2 cannot be reached: timed out"},
+             "spark3": NODE | {"fabric_refused": "netplan is not installed"}, "spark4": {}}
     text = rollout.not_ready_text(hosts, list(hosts))
     assert text.startswith("Nothing was written on any node, because 3 of 4 nodes cannot be changed:\nspark2 cannot be reached: timed out\nspark3: netplan")
     assert "spark4 dropped out" in text and "--limit" in text
@@ -39,7 +40,8 @@ def differing(**more):
     (9, [["b", "c", "d"], ["a"]]),
 ])
 def test_batches_end_with_the_controllers_own_node(size, expected):
-    hosts = {"a": differing(ansible_connection="local"), "b": differing(), "c": differing(), "d": differing(), "same": {"__netplan_validated": {"would_change": False}}, "lost": {}}
+    hosts = {"a": differing(ansible_connection="local"), "b": differing(), "c": differing(), "d": differing(),
+             "same": {"__netplan_validated": {"would_change": False}}, "lost": {}}
     assert rollout.batches(hosts, list(hosts), size) == expected
 
 
