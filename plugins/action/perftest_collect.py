@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 import time
@@ -14,13 +15,23 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.job_progress import Look, look_command, next_look, progress_line, read_look, without_result
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.job_progress import (
+    Look, look_command, lost_after, next_look, progress_line, read_look, without_result)
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plain_data import plain
 
 #: Looks in a row that find no process before a job counts as dead: the first may fall between its last two writes.
 DEAD_LOOKS = 3
 
 display = Display()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds: between two looks; beyond the job's deadline; beyond its expected end while the node cannot be reached."""
+
+    poll: float
+    margin: float
+    lost: float
 
 
 class ActionModule(ActionBase):
@@ -35,6 +46,7 @@ class ActionModule(ActionBase):
             "started": {"type": "dict", "required": True},
             "poll_seconds": {"type": "float", "default": 5},
             "margin_seconds": {"type": "float", "default": 30},
+            "lost_seconds": {"type": "float", "default": 30},
         })
         variables = task_vars or {}
         node = str(variables.get("inventory_hostname", ""))
@@ -45,7 +57,8 @@ class ActionModule(ActionBase):
             started = {"failed": True, "msg": str(error)}
         fact = self._without_job(node, started)
         if fact is None:
-            fact = self._follow(node, started, float(arguments["poll_seconds"]), float(arguments["margin_seconds"]), speaks)
+            times = Times(float(arguments["poll_seconds"]), float(arguments["margin_seconds"]), float(arguments["lost_seconds"]))
+            fact = self._follow(node, started, times, speaks)
         result.update(changed=False, ansible_facts={"fabric_perftest": fact})
         return result
 
@@ -60,10 +73,11 @@ class ActionModule(ActionBase):
             return without_result(run, node, "not_started", f"the load tests did not start on {node}: {message}")
         return None
 
-    def _follow(self, node: str, started: dict[str, Any], poll_seconds: float, margin: float, speaks: bool) -> dict[str, Any]:
+    def _follow(self, node: str, started: dict[str, Any], times: Times, speaks: bool) -> dict[str, Any]:
         run, folder, pid, identity = str(started["run"]), str(started["folder"]), int(started["pid"]), str(started["identity"])
-        limit = float(started["deadline_seconds"]) + margin
-        until = time.monotonic() + limit
+        began = time.monotonic()
+        until = began + float(started["deadline_seconds"]) + times.margin
+        lost_at = until
         quiet = not sys.stdout.isatty() or os.environ.get("CI", "").lower() in ("true", "1")
         shown, dead, trouble = "", 0, "its job never answered"
         look: Look | None = None
@@ -72,8 +86,10 @@ class ActionModule(ActionBase):
                 look = self._look(folder, pid, identity, dead > 0)
             except AnsibleConnectionFailure as error:
                 trouble = f"the connection failed: {error.message}"
+                if time.monotonic() > lost_at:
+                    break
                 self._reset()
-                time.sleep(min(2.0, poll_seconds))
+                time.sleep(min(2.0, times.poll))
                 continue
             if look is None:
                 trouble = "the node gave no readable answer"
@@ -85,10 +101,12 @@ class ActionModule(ActionBase):
             if dead >= DEAD_LOOKS:
                 message = f"the job on {node} (process {pid}) died before it was done; job.log beside {folder} may say why"
                 return without_result(run, node, "lost", message, look.result)
+            lost_at = min(until, time.monotonic() + lost_after(look.progress, times.lost))
             if look.progress is not None and speaks:
                 shown = self._show(look.progress, shown, quiet)
-            time.sleep(next_look(look.progress, poll_seconds, quiet) if look.alive else 0.5)
-        return without_result(run, node, "lost", f"no result came from {node} within {limit:.0f} s: {trouble}", look.result if look else None)
+            time.sleep(next_look(look.progress, times.poll, quiet) if look.alive else 0.5)
+        message = f"no result came from {node} within {time.monotonic() - began:.0f} s: {trouble}"
+        return without_result(run, node, "lost", message, look.result if look else None)
 
     def _look(self, folder: str, pid: int, identity: str, everything: bool) -> Look | None:
         answer = self._low_level_execute_command(look_command(folder, pid, everything))

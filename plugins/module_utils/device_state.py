@@ -17,6 +17,8 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils import rdma, sysfs
 #: Counters of a network interface that stand outside of its ``statistics``.
 CARRIER_COUNTERS = ("carrier_changes", "carrier_up_count", "carrier_down_count")
 ROCE_V2 = "RoCE v2"
+#: Tables of up to 1024 entries are filled from the bottom; beyond this many empty ones in a row there is nothing.
+EMPTY_RUN = 16
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,8 +54,23 @@ def look(tree: sysfs.Tree, device: str, interface: str) -> DeviceState:
     return DeviceState(
         exists=tree.exists(rdma.BASE, device),
         port=rdma.word_after_number(tree.text(rdma.BASE, device, "ports/1/state")),
-        gids=tuple((gid["index"], gid["gid"], gid["type"] or "") for gid in rdma.read_gids(tree, device)),
+        gids=_gids(tree, device),
         counters=counters)
+
+
+def _gids(tree: sysfs.Tree, device: str) -> tuple[tuple[int, str, str], ...]:
+    """Return the filled entries of the table. Read at both ends of each test, so only as far as there are any."""
+    base = (rdma.BASE, device, "ports/1")
+    found, index, empty = [], 0, 0
+    while empty < EMPTY_RUN:
+        gid = tree.text(*base, "gids", str(index))
+        if gid is None or rdma.EMPTY_GID.match(gid):
+            empty += 1
+        else:
+            empty = 0
+            found.append((index, gid, tree.text(*base, "gid_attrs/types", str(index)) or ""))
+        index += 1
+    return tuple(found)
 
 
 def gid_changes(before: DeviceState, after: DeviceState) -> str | None:

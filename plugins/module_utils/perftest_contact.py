@@ -54,7 +54,7 @@ class Contact:
             view = self._rendezvous.wait(peer, lambda view: view.reachable or not as_client and view.alive or view.departed, 0.25)
             if view.departed or view.reachable or (view.alive and not as_client):
                 return
-            ended = self._blocked(view) if view.alive else self._absent(view)
+            ended = self._blocked(view) if view.connected else None if view.alive else self._absent(view)
             if ended is not None:
                 self._verdicts[peer] = ended
                 raise ended

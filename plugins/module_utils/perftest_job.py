@@ -15,7 +15,7 @@ import os
 import pathlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import command as programs, job_state, perftest_output, perftest_record, rdma_users
@@ -29,6 +29,8 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils.tool_process impor
 
 #: Seconds that starting and ending a test takes besides its data; a first guess, then measured.
 TEST_OVERHEAD = 2.5
+#: Under this key, which is no test's, a node tells its peers which round it is ready for.
+STEP = "step"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,8 +110,12 @@ class PerftestJob:
         rounds: dict[int, list[LoadTest]] = {}
         for test in self.job.tests:
             rounds.setdefault(test.round, []).append(test)
-        for number in sorted(rounds):
-            tests = rounds[number]
+        for number in range(self.job.rounds) if self.job.in_step else sorted(rounds):
+            if self.job.in_step:
+                self._keep_step(number, until)
+            tests = rounds.get(number)
+            if not tests:
+                continue
             self._write_progress(number, max(test.concurrent for test in tests))
             began = time.monotonic()
             gate = StartGate(sum(test.role == "client" for test in tests), self.machine.patience.start_together)
@@ -125,6 +131,19 @@ class PerftestJob:
             for record in self._records.values():
                 record["version"] = self._version
         self._status = "done"
+
+    def _keep_step(self, number: int, until: float) -> None:
+        """Wait until every node that lives has ended the rounds before ``number``."""
+        for peer in self.job.peers:
+            self.rendezvous.publish(peer, STEP, EndState("arrived", message=str(number)))
+        late = min(until, self._began + self.job.start_skew)
+        for peer in self.job.peers:
+            while True:
+                view = self.rendezvous.wait(peer, lambda view: view.departed or _step_of(view.tests) >= number or view.met and not view.alive, 0.5)
+                if view.departed or _step_of(view.tests) >= number or (view.met and not view.alive):
+                    break
+                if time.monotonic() > (until if view.met else late):
+                    break
 
     def _one(self, test: LoadTest, around: Surroundings, gate: StartGate) -> None:
         try:
@@ -196,6 +215,12 @@ class PerftestJob:
             "running": running, "seconds_left": round(left, 1), "pid": os.getpid()})
 
 
-def _through(tests: Any, ids: list[str]) -> bool:
+def _step_of(tests: Mapping[str, EndState]) -> int:
+    """Return the round that a peer is ready for, -1 before its first word about it."""
+    words = tests.get(STEP, EndState()).message or ""
+    return int(words) if words.isascii() and words.isdigit() and len(words) < 9 else -1
+
+
+def _through(tests: Mapping[str, EndState], ids: list[str]) -> bool:
     """Tell whether a peer has finished all of ``ids``, at its first or second attempt."""
     return all(tests.get(f"{test}/1", EndState()).stage == "finished" for test in ids)

@@ -64,6 +64,8 @@ class JobSpec:
 
     Times in seconds: ``start_skew`` until which a peer may come late, ``grace`` that a tool may take beyond
     its test's seconds, ``deadline`` for the whole job. ``rounds`` is the number of rounds in the plan.
+    ``in_step``: no node begins a round before all have ended the one before, which ``peers`` then has to list;
+    otherwise a test begins when its two ends are free.
     ``not_run`` are the tests that were left out on the controller, with the reason.
     """
 
@@ -79,6 +81,7 @@ class JobSpec:
     grace: float
     deadline: float
     force_busy: bool
+    in_step: bool = False
 
     @property
     def devices(self) -> frozenset[str]:
@@ -106,7 +109,7 @@ def parse_job(data: Mapping[str, Any]) -> JobSpec:
         control_port=_integer(data, "control_port", "job", 1, 65535, None), peers=peers, tests=tests,
         not_run=tuple({**_plain_record(record)} for record in _list(data, "not_run", ())), rounds=rounds,
         start_skew=skew, grace=grace, deadline=_number(data, "deadline_seconds", default_deadline(tests, rounds, skew, grace)),
-        force_busy=data.get("force_busy") is True)
+        force_busy=data.get("force_busy") is True, in_step=data.get("in_step") is True)
 
 
 def default_deadline(tests: Iterable[LoadTest], rounds: int, start_skew: float, grace: float) -> float:

@@ -44,7 +44,7 @@ class Patience:
     peer_end: float = 5.0
     exchange: float = 4.0
     start_together: float = 4.0
-    poll: float = 0.2
+    poll: float = 0.1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -132,7 +132,9 @@ class TestEnd:
             program, before, index = self._prepare()
             self._publish(key, EndState("arrived"))
             self.around.contact.meet(self.test.peer, as_client=self.client)
-            self._await_peer(key, "listening" if self.client else "arrived")
+            if self.client:
+                self._await_peer(key, "listening")
+            # A server starts at once, so that it is up when the client comes, however late that may be.
             if not self._passed_gate:
                 self._passed_gate = True
                 self.gate.pass_through()
@@ -195,15 +197,18 @@ class TestEnd:
         """Wait until the peer is at ``stage``. It may be held up by others: as long as it lives, it is waited for."""
         while True:
             view = self.around.rendezvous.wait(
-                self.test.peer, lambda view: view.test(key).reached(stage) or view.departed or not view.alive, self.around.patience.poll * 5)
+                self.test.peer, lambda view: view.test(key).reached(stage) or view.departed or not view.alive, self.around.patience.poll * 10)
             state = view.test(key)
             if state.stage == "finished":
                 raise self._peer_ended(state)
             if state.reached(stage):
                 return
             self._check_peer(view)
-            if time.monotonic() > self.around.job_until:
-                raise TestEnded("not_run", "job_deadline", f"the job's deadline came while {self.test.peer} was still at other tests")
+            self._check_deadline()
+
+    def _check_deadline(self) -> None:
+        if time.monotonic() > self.around.job_until:
+            raise TestEnded("not_run", "job_deadline", f"the job's deadline came while {self.test.peer} was still at other tests")
 
     def _start(self, program: str, index: int) -> None:
         line = command(self.test, program, index)
@@ -225,7 +230,7 @@ class TestEnd:
             if time.monotonic() > until:
                 raise TestEnded("timeout", "not_listening", f"{self.test.tool} did not listen on port {self.test.port} "
                                 f"within {self.around.patience.listen:g} s")
-            time.sleep(self.around.patience.poll / 2)
+            time.sleep(self.around.patience.poll)
 
     def _watch(self, key: str) -> int | None:
         """Stay with the running tool; return its exit status."""
@@ -233,7 +238,7 @@ class TestEnd:
         limit = test.seconds + self.around.job.grace
         # The server's clock starts when the client's tool does, and it gives the client's verdict time to arrive.
         client_started = time.monotonic() if self.client else None
-        give_up = time.monotonic() + patience.start_together + patience.peer_end
+        give_up: float | None = None
         while True:
             code = tool.exit_code
             if code is not None:
@@ -252,8 +257,11 @@ class TestEnd:
             if client_started is None and state.reached("running"):
                 client_started = now
             if client_started is None:
-                if now > give_up + limit:
+                if give_up is None and state.reached("arrived"):
+                    give_up = now + patience.start_together + patience.peer_end + limit
+                if give_up is not None and now > give_up:
                     raise TestEnded("timeout", "client_not_started", f"{test.peer} did not start its {test.tool}")
+                self._check_deadline()
                 continue
             if not self.client and now - client_started > patience.connect and self._nobody_came(tool):
                 raise TestEnded("control_blocked", "test_port_blocked", f"{test.tool} listens on TCP {test.server_address} port {test.port}, but nothing of "

@@ -57,13 +57,15 @@ class DialFailure:
 class PeerView:
     """What is known of a peer at one moment.
 
-    ``alive``: heard of within the time limits. ``met``: heard of at some time of this run. ``reachable``: its
+    ``alive``: heard of within the time limits. ``connected``: over a connection that is up now, where ``alive``
+    includes a peer that hung up a moment ago. ``met``: heard of at some time of this run. ``reachable``: its
     control port takes our connections. ``departed``: it said that it is through. ``met_for``: seconds since it
     was first heard of. ``tests``: where it stands, by test key.
     """
 
     name: str
     alive: bool
+    connected: bool
     met: bool
     reachable: bool
     departed: bool
@@ -179,7 +181,7 @@ class Rendezvous:
         now = time.monotonic()
         met = link.first_heard is not None
         alive = bool(link.connections) or (met and not link.departed and link.down_since is not None and now - link.down_since < self.timing.redial_grace)
-        return PeerView(link.name, alive, met, link.dialled is not None and link.dialled.established, link.departed,
+        return PeerView(link.name, alive, bool(link.connections), met, link.dialled is not None and link.dialled.established, link.departed,
                         now - link.first_heard if link.first_heard is not None else 0.0, link.dial_failure, dict(link.heard_tests))
 
     def _loop(self) -> None:
@@ -319,7 +321,9 @@ class Rendezvous:
             link.accepted = connection
             connection.send(protocol.hello(self.run, self.name, sender))
         connection.established = True
-        link.first_heard = time.monotonic() if link.first_heard is None else link.first_heard
+        if link.first_heard is None:
+            link.first_heard = time.monotonic()
+            link.dial_failure = None  # until now the peer was not there; only from now on it counts
         link.down_since = None
         link.departed = False
         connection.send(protocol.state(link.own_number, link.own_tests))

@@ -11,7 +11,8 @@ version_added: "0.1.0"
 author: dgxspark.fabric contributors (@dgxspark)
 description:
   - Follows the job that M(dgxspark.fabric.perftest) started on a node, shows round and time left, and returns the results as the fact C(fabric_perftest).
-  - Reads two small files on the node by plain shell commands. A lost connection is tried again until the deadline.
+  - Reads two small files on the node by plain shell commands. A lost connection is tried again until the job should have
+    ended and some time more.
   - Never fails because of a node that is gone; its result says V(lost).
 options:
   started:
@@ -27,6 +28,11 @@ options:
   margin_seconds:
     description:
       - How long beyond the job's own deadline a result is waited for.
+    type: float
+    default: 30
+  lost_seconds:
+    description:
+      - How long beyond the expected end of its job a node that cannot be reached is waited for.
     type: float
     default: 30
 attributes:

@@ -10,10 +10,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_names import host_file
+
 
 def files(report: Mapping[str, Any]) -> dict[str, str]:
     """Return the files of this format, name to content."""
-    documents = {f"{host.replace('/', '_')}.json": host_document(report, host) for host in report["plan"]["nodes"]}
+    documents = {host_file(host, "json"): host_document(report, host) for host in report["plan"]["nodes"]}
     documents["report.json"] = dict(report)
     return {name: json_text(document) for name, document in documents.items()}
 

@@ -68,6 +68,16 @@ def next_look(progress: dict[str, Any] | None, poll_seconds: float, everything_s
     return max(1.0, min(wanted, 2 * poll_seconds))
 
 
+def lost_after(progress: dict[str, Any] | None, patience: float) -> float:
+    """Return the seconds for which a node that cannot be reached any more is waited for.
+
+    A job goes on without its connection, so until its expected end there is nothing to miss; ``patience`` comes on
+    top. Waiting for the deadline, which allows every round to hang, would hold up everybody for a dead node.
+    """
+    left = float(progress.get("seconds_left") or 0) if progress is not None else 0.0
+    return left + patience
+
+
 def without_result(run: str, node: str, status: str, message: str, result: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return the fact of a node whose job has no complete result; tests that it had finished are kept."""
     tests = [test for test in (result or {}).get("tests", []) if isinstance(test, dict)]

@@ -37,9 +37,15 @@ def make_job(plan: Mapping[str, Any], node: str, seen: Mapping[str, SeenNode], r
         raise FabricError(f"{node} was not observed: run the role observe on it first")
     if seen[node].management is None:
         raise FabricError(f"{node} has no management address: set fabric_management_interface or fabric_management_address for it")
+    # A limit on tests at once holds for the whole cluster: nodes that share no test must keep step too.
+    in_step = (plan.get("settings") or {}).get("fabric_max_concurrent_tests") is not None
     reasons = {test["id"]: obstacle(test, seen) for test in plan["tests"]}
     at_once = Counter(test["round"] for test in plan["tests"] if reasons[test["id"]] is None)
     tests, not_run, peers = [], [], {}
+    if in_step:
+        runnable = [test for test in plan["tests"] if reasons[test["id"]] is None]
+        names = dict.fromkeys(name for test in runnable for name in (test["client"], test["server"]) if name != node)
+        peers = {name: {"address": seen[name].management} for name in names}
     for test in plan["tests"]:
         if node not in (test["client"], test["server"]):
             continue
@@ -57,7 +63,8 @@ def make_job(plan: Mapping[str, Any], node: str, seen: Mapping[str, SeenNode], r
             "bidirectional": test["bidirectional"], "concurrent": at_once[test["round"]],
             **{name: test[name] for name in ("size_bytes", "queue_pairs", "iterations") if test.get(name)}})
     job = {"run": run, "node": node, "control_address": seen[node].management, "control_port": plan["control_port"], "rounds": plan["rounds"],
-           "start_skew_seconds": float(start_skew_seconds), "force_busy": bool(plan["force_busy"]), "peers": peers, "tests": tests, "not_run": not_run}
+           "start_skew_seconds": float(start_skew_seconds), "force_busy": bool(plan["force_busy"]), "in_step": in_step,
+           "peers": peers, "tests": tests, "not_run": not_run}
     return job if grace_seconds is None else {**job, "grace_seconds": float(grace_seconds)}
 
 

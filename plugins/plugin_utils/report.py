@@ -18,9 +18,10 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils import format_json, format_markdown
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils import format_json, format_junit, format_markdown, format_prometheus
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError, shown
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.judge import INPUTS, judge
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.redaction import mask_secrets, redact
 
 SCHEMA_VERSION = 1
 COLLECTION = pathlib.Path(__file__).resolve().parents[2]
@@ -28,7 +29,10 @@ COLLECTION = pathlib.Path(__file__).resolve().parents[2]
 #: When a run began, and four digits by chance for two runs within one second.
 RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{4}")
 
-FORMATS = (format_json, format_markdown)
+FORMATS = (format_json, format_markdown, format_junit, format_prometheus)
+
+#: What a report may hold beside the judged run: added after judging, and kept when it is judged again.
+EXTRAS = ("comparison", "scenarios")
 
 
 def make_report(results: Mapping[str, Any], started: str | None = None, run_id: str | None = None, finished: str | None = None) -> dict[str, Any]:
@@ -41,7 +45,7 @@ def make_report(results: Mapping[str, Any], started: str | None = None, run_id: 
     judged = judge(results)
     end = moment(finished) if finished else datetime.datetime.now(tz=datetime.timezone.utc)
     begin = moment(started) if started else end
-    return {
+    report = {
         "schema_version": SCHEMA_VERSION,
         "collection_version": collection_version(),
         "run_id": run_id or new_run_id(begin),
@@ -51,6 +55,12 @@ def make_report(results: Mapping[str, Any], started: str | None = None, run_id: 
         "finished": time_text(end),
         **{name: judged[name] for name in ("plan", "nodes", "unreachable", "not_tested", "paths", "perftest", "drift", "findings", "cables", "verdict")},
     }
+    return mask_secrets(report)
+
+
+def redacted(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a report without MAC addresses, GUIDs and serial numbers; it says so itself."""
+    return {**redact(report), "redacted": True}
 
 
 def judge_again(stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,12 +69,14 @@ def judge_again(stored: Mapping[str, Any]) -> dict[str, Any]:
     :raises FabricError: when the document is no report, or of a later schema
     """
     version = stored.get("schema_version")
-    if not isinstance(version, int) or version < 1:
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise FabricError("the file is no report of this collection: it has no schema_version; give the report.json of a run.")
     if version > SCHEMA_VERSION:
         raise FabricError(f"the report has schema version {version}, this collection knows versions up to {SCHEMA_VERSION}: use the collection that wrote it.")
     results = {name: stored[name] for name in INPUTS if name in stored}
-    return make_report(results, started=stored.get("started"), run_id=stored.get("run_id"), finished=stored.get("finished"))
+    report = make_report(results, started=stored.get("started"), run_id=stored.get("run_id"), finished=stored.get("finished"))
+    report.update({name: stored[name] for name in EXTRAS if name in stored})
+    return redacted(report) if stored.get("redacted") else report
 
 
 def report_files(report: Mapping[str, Any]) -> dict[str, str]:

@@ -30,9 +30,10 @@ PARTIAL = ".partial-"
 ABANDONED_SECONDS = 3600
 
 
-def store(folder: pathlib.Path, cluster: str, run_id: str, files: Mapping[str, str], keep: int) -> pathlib.Path:
+def store(folder: pathlib.Path, cluster: str, run_id: str, files: Mapping[str, str], keep: int, spare: frozenset[str] = frozenset()) -> pathlib.Path:
     """Write the files of a run, point ``latest`` at it and remove all but the newest ``keep`` runs.
 
+    :param spare: runs that stay beyond that number
     :raises FabricError: for a name that is no folder name
     :raises OSError: when the folder cannot be written
     """
@@ -51,7 +52,7 @@ def store(folder: pathlib.Path, cluster: str, run_id: str, files: Mapping[str, s
         shutil.rmtree(partial, ignore_errors=True)
         raise
     point_latest(base, run_id)
-    remove_old(base, keep, run_id)
+    remove_old(base, keep, run_id, spare)
     return target
 
 
@@ -63,11 +64,12 @@ def point_latest(base: pathlib.Path, run_id: str) -> None:
     os.replace(link, base / LATEST)
 
 
-def remove_old(base: pathlib.Path, keep: int, newest: str) -> None:
-    """Remove all but the newest ``keep`` runs, and what an interrupted run left behind."""
+def remove_old(base: pathlib.Path, keep: int, newest: str, spare: frozenset[str] = frozenset()) -> None:
+    """Remove all but the newest ``keep`` runs and those to spare, and what an interrupted run left behind."""
     runs = sorted((path for path in base.iterdir() if is_run(path)), key=lambda path: path.name, reverse=True)
     for path in [path for path in runs if path.name != newest][max(keep - 1, 0) :]:
-        shutil.rmtree(path)
+        if path.name not in spare:
+            shutil.rmtree(path)
     before = os.stat(base / newest).st_mtime - ABANDONED_SECONDS
     for path in base.glob(f"{PARTIAL}*"):
         if path.is_dir() and not path.is_symlink() and path.stat().st_mtime < before:

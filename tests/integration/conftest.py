@@ -80,12 +80,12 @@ def ansible_environment() -> dict[str, str]:
     return environment
 
 
-def start_playbook(playbook: str, *args: str, inventory: str | pathlib.Path = "inventories/lab", cwd: pathlib.Path = ROOT, log: t.IO[str] | int = subprocess.PIPE,
+def start_playbook(playbook: str, *args: str, inventory: str | pathlib.Path = "inventories/lab", cwd: pathlib.Path = ROOT,
                    environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
     """Start ansible-playbook and return the process."""
     return subprocess.Popen(
         ["ansible-playbook", "-i", str(inventory), playbook, *args], cwd=cwd, env=environment or ansible_environment(),
-        stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, text=True)
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def run_playbook(playbook: str, *args: str, timeout: int = 900, **kwargs: t.Any) -> Run:

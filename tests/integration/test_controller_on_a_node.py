@@ -11,6 +11,7 @@ import shlex
 import subprocess
 
 import pytest
+import yaml
 
 from conftest import LAB, ROOT, Lab
 
@@ -42,18 +43,20 @@ def controller(lab: Lab) -> Lab:
     files = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True).stdout
     present = b"\0".join(name for name in files.split(b"\0") if name and (ROOT / name.decode()).exists())
     archive = subprocess.run(["tar", "--null", "-T", "-", "-czf", "-"], cwd=ROOT, check=True, capture_output=True, input=present).stdout
-    subprocess.run([str(LAB), "ssh", "spark1", "--", "mkdir -p /home/spark/checkout && tar -xzf - -C /home/spark/checkout && chown -R spark: /home/spark"],
-                   input=archive, check=True)
+    unpack = "mkdir -p /home/spark/checkout && tar -xzf - -C /home/spark/checkout && chown -R spark: /home/spark"
+    subprocess.run([str(LAB), "ssh", "spark1", "--", unpack], input=archive, check=True)
     as_user(lab, "test -e ~/.ssh/id_ed25519 || ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519")
     key = as_user(lab, "cat ~/.ssh/id_ed25519.pub").strip()
-    lab.ssh("spark2", f"install -d -m 700 -o spark -g spark ~spark/.ssh && echo {shlex.quote(key)} >> ~spark/.ssh/authorized_keys && chown spark: ~spark/.ssh/authorized_keys")
+    lab.ssh("spark2", "install -d -m 700 -o spark -g spark ~spark/.ssh && cd ~spark/.ssh && "
+            f"echo {shlex.quote(key)} >> authorized_keys && chown spark: authorized_keys")
     host_key = lab.ssh("spark2", "cut -d' ' -f1,2 /etc/ssh/ssh_host_ed25519_key.pub").strip()
     as_user(lab, f"echo 10.77.0.12 {shlex.quote(host_key)} >> ~/.ssh/known_hosts")
     link = "~/checkout/.ansible/collections/ansible_collections/dgxspark"
     as_user(lab, f"mkdir -p {link} && ln -sfn ../../../.. {link}/fabric && mkdir -p ~/checkout/inventories/own")
     # The emulation's rates, which the lab calibrated.
-    calibrated = json.loads(lab.call("status", "--json").stdout)["calibration"]
-    text = INVENTORY.format(rail=json.dumps(calibrated["rail_gbps"]), both=json.dumps(calibrated["rail_bidirectional_gbps"]), rules=json.dumps(calibrated["rules"]))
+    calibrated = yaml.safe_load(next((ROOT / "inventories/lab/group_vars").glob("spark*")).read_text(encoding="utf-8"))
+    text = INVENTORY.format(rail=json.dumps(calibrated["fabric_rail_gbps"]), both=json.dumps(calibrated["fabric_rail_bidirectional_gbps"]),
+                            rules=json.dumps(calibrated["fabric_rules"]))
     as_user(lab, f"printf %s {shlex.quote(text)} > ~/checkout/inventories/own/hosts.yml")
     return lab
 
@@ -65,7 +68,8 @@ def as_user(lab: Lab, command: str, check: bool = True) -> str:
 
 def playbook(lab: Lab, name: str, *args: str) -> tuple[int, str]:
     """Run a playbook on spark1; the password of sudo is typed, as a user would."""
-    output = as_user(lab, f"cd ~/checkout && echo {PASSWORD} | ansible-playbook -i inventories/own {name} --ask-become-pass {shlex.join(args)} 2>&1; echo status $?", check=False)
+    command = f"cd ~/checkout && echo {PASSWORD} | ansible-playbook -i inventories/own {name} --ask-become-pass {shlex.join(args)} 2>&1; echo status $?"
+    output = as_user(lab, command, check=False)
     print(output)
     text, _unused, status = output.rstrip().rpartition("status ")
     return int(status), text

@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
+import pathlib
+import re
 import subprocess
 import time
 
 import pytest
 
-from conftest import Lab, Run, ansible_environment, broken, latest_report, run_playbook, start_playbook
+from conftest import ROOT, Lab, Run, ansible_environment, broken, latest_report, run_playbook, start_playbook
 
 CABLE = "spark1:0-spark2:1"
 # Short load tests where the figure itself does not matter.
@@ -73,7 +75,8 @@ def test_live_mtu_drift_is_shown_and_mended(provisioned: Lab) -> None:
     provisioned.ssh("spark2", "ip link set enp1s0f0np0 mtu 1500")
     check = run_playbook("site.yml", "--check", "--diff")
     assert check.status != 0
-    assert "-mtu: 1500" in check.output.replace("- mtu", "-mtu") or "mtu: 1500" in check.output
+    assert re.search(r"^-.*mtu: 1500$", check.output, re.M), "the diff shows the live MTU"
+    assert re.search(r"^\+.*mtu: 9000$", check.output, re.M)
     assert "enp1s0f0np0" in check.output
     mended = run_playbook("site.yml", *QUICK)
     assert mended.status == 0
@@ -133,15 +136,14 @@ def test_one_fork_gives_the_same_verdict(provisioned: Lab) -> None:
     assert all(rail["status"] == "pass" for cable in latest_report()["cables"] for rail in cable["rails"].values())
 
 
-def test_an_installed_collection_needs_no_configuration(provisioned: Lab, tmp_path) -> None:
+def test_an_installed_collection_needs_no_configuration(provisioned: Lab, tmp_path: pathlib.Path) -> None:
     environment = ansible_environment()
     environment["ANSIBLE_COLLECTIONS_PATH"] = str(tmp_path / "collections")
     environment["ANSIBLE_CONFIG"] = "/dev/null"
-    root = pytest.importorskip("pathlib").Path(__file__).resolve().parents[2]
-    for command in (["ansible-galaxy", "collection", "build", str(root), "--output-path", str(tmp_path)],
-                    ["ansible-galaxy", "collection", "install", "--offline", "-p", str(tmp_path / "collections"), str(next(iter([tmp_path / "dgxspark-fabric-0.1.0.tar.gz"])))]):
-        subprocess.run(command, check=True, env=environment, cwd=tmp_path, stdin=subprocess.DEVNULL)
-    run = run_playbook("dgxspark.fabric.site", "--forks", "1", *QUICK, inventory=root / "inventories/lab", cwd=tmp_path, environment=environment)
+    for command in (["build", str(ROOT), "--output-path", str(tmp_path)],
+                    ["install", "--offline", "-p", str(tmp_path / "collections"), str(tmp_path / "dgxspark-fabric-0.1.0.tar.gz")]):
+        subprocess.run(["ansible-galaxy", "collection", *command], check=True, env=environment, cwd=tmp_path, stdin=subprocess.DEVNULL)
+    run = run_playbook("dgxspark.fabric.site", "--forks", "1", *QUICK, inventory=ROOT / "inventories/lab", cwd=tmp_path, environment=environment)
     assert run.status == 0
     assert set(run.changed.values()) == {0}
     assert latest_report(root=tmp_path)["verdict"]["status"] == "pass"

@@ -25,7 +25,9 @@ from .wiring import End, Wiring
 
 SECONDS = 3
 PORT = 18700
-ATTEMPTS = 2
+ATTEMPTS = 3
+# Tests that share processors scatter: the least of so many runs is what each of them can be expected to reach.
+REPEATS = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,13 +158,13 @@ def parse_rates(output: str) -> list[float]:
 
 
 def silent_tests(output: str) -> str:
-    """Return the last words of the tests that printed no result."""
+    """Return the first words (errors stand before the header) of the tests that printed no result."""
     texts = re.split(r"^== (?=\d+$)", output, flags=re.MULTILINE)[1:]
-    return " | ".join(text.strip()[-400:] for text in texts if not any(parse_rates(text))) or "nothing"
+    return " | ".join(text.strip()[:300] for text in texts if not any(parse_rates(text))) or "nothing"
 
 
-def run_stage(state: State, group: list[Test]) -> float:
-    """Run a group of tests at once and return their mean bandwidth in Gb/s.
+def run_stage(state: State, group: list[Test]) -> list[float]:
+    """Run a group of tests at once and return their bandwidths in Gb/s.
 
     Raises:
         LabError: a test gave no bandwidth.
@@ -195,7 +197,23 @@ def run_stage(state: State, group: list[Test]) -> float:
     rates = parse_rates(output)
     if len(rates) != len(group) or not all(rates):
         raise LabError(f"calibration: {len(group)} tests gave the rates {rates}; the others said: {silent_tests(output)}")
-    return sum(rates) / len(rates)
+    return rates
+
+
+def run_patiently(state: State, group: list[Test]) -> list[float]:
+    """Run a group again when a test of it fails: a machine short of processor time loses a connection now and then.
+
+    Raises:
+        LabError: it failed each time.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return run_stage(state, group)
+        except LabError as error:
+            if attempt == ATTEMPTS:
+                raise
+            say(f"  once more: {error}")
+    return []
 
 
 def begin(node: int, script: str) -> subprocess.Popen[str]:
@@ -214,7 +232,7 @@ def measure(state: State) -> dict[str, dict[str, float]]:
     """Measure all stages on the machines as they run now; they keep the temporary addresses.
 
     Raises:
-        LabError: a stage gave no result, twice.
+        LabError: a stage gave no result, each time.
     """
     result: dict[str, dict[str, float]] = {"directed": {}, "bidirectional": {}}
 
@@ -228,16 +246,10 @@ def measure(state: State) -> dict[str, dict[str, float]]:
         for group in stages(state.wiring):
             kind = "bidirectional" if group[0].bidirectional else "directed"
             started = time.monotonic()
-            for attempt in range(1, ATTEMPTS + 1):
-                try:
-                    rate = run_stage(state, group)
-                    break
-                except LabError as error:
-                    if attempt == ATTEMPTS:
-                        raise
-                    say(f"  once more: {error}")
+            runs = [run_patiently(state, group) for _run in range(REPEATS if len(group) > 1 else 1)]
+            rate = min(rate for rates in runs for rate in rates)
             result[kind][str(len(group))] = float(f"{rate:.3g}")
-            say(f"  {len(group)} {kind} at once: {rate:.3f} Gb/s each ({time.monotonic() - started:.0f} s)")
+            say(f"  {len(group)} {kind} at once: {rate:.3f} Gb/s at least ({time.monotonic() - started:.0f} s)")
     return result
 
 

@@ -17,6 +17,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.job_progress impor
 STARTED = {"run": "run-123", "folder": "/run/x/run-123", "pid": 77, "identity": "900", "deadline_seconds": 5.0, "status": "running"}
 ALIVE = "77 (python3) S " + " ".join(["1"] * 18) + " 900 0"
 RUNNING = {"status": "running", "round": 1, "rounds": 2, "running": 6, "seconds_left": 14.2}
+TIMES = perftest_collect.Times(5.0, 30.0, 10.0)
 DONE = {"status": "done", "run": "run-123", "node": "spark1", "tests": [{"id": "a"}]}
 
 
@@ -66,13 +67,13 @@ def action(monkeypatch: pytest.MonkeyPatch) -> t.Any:
 def test_result_of_a_job(action: t.Any) -> None:
     action.answers = [answer(None, ALIVE), answer(RUNNING, ALIVE),
                       answer({**RUNNING, "round": 2, "seconds_left": 3}, ALIVE), answer({"status": "done"}, "", DONE)]
-    assert action._follow("spark1", STARTED, 5.0, 30.0, True) == DONE
+    assert action._follow("spark1", STARTED, TIMES, True) == DONE
     assert action.shown == ["  load tests: round 1 of 2, 6 tests running, about 14 s left", "  load tests: round 2 of 2, 6 tests running, about 3 s left"]
 
 
 def test_only_one_host_speaks(action: t.Any) -> None:
     action.answers = [answer(RUNNING, ALIVE), answer({"status": "done"}, "", DONE)]
-    action._follow("spark2", STARTED, 5.0, 30.0, False)
+    action._follow("spark2", STARTED, TIMES, False)
     assert action.shown == []
 
 
@@ -80,27 +81,33 @@ def test_lost_connections_lose_nothing(action: t.Any) -> None:
     gone = AnsibleConnectionFailure("ssh: connect to host spark1 port 22: No route to host")
     action.answers = [answer(RUNNING, ALIVE), gone,
                       {"rc": 255, "stdout": "", "stderr": "closed"}, {"rc": 0, "stdout": "half", "stderr": ""}, answer({"status": "done"}, "", DONE)]
-    assert action._follow("spark1", STARTED, 5.0, 30.0, True) == DONE
+    assert action._follow("spark1", STARTED, TIMES, True) == DONE
 
 
-def test_a_node_that_is_gone_is_lost_at_the_deadline(action: t.Any) -> None:
+def test_a_node_that_is_gone_is_lost_soon_after_its_job_should_have_ended(action: t.Any) -> None:
     action.answers = [answer(RUNNING, ALIVE), AnsibleConnectionFailure("No route to host")]
-    fact = action._follow("spark1", STARTED, 5.0, 30.0, True)
+    fact = action._follow("spark1", STARTED, TIMES, True)
     assert (fact["status"], fact["tests"]) == ("lost", [])
     assert "No route to host" in fact["message"]
+    assert 14.2 + 10 <= action.clock.now < 14.2 + 10 + 5
+
+
+def test_a_node_that_never_answers_is_lost_at_the_deadline(action: t.Any) -> None:
+    action.answers = [AnsibleConnectionFailure("No route to host")]
+    assert action._follow("spark1", STARTED, TIMES, True)["status"] == "lost"
     assert 35 <= action.clock.now < 40
 
 
 def test_a_dead_job_is_noticed_and_its_rounds_are_kept(action: t.Any) -> None:
     action.answers = [answer(RUNNING, ALIVE), answer(RUNNING, ""), answer(RUNNING, "", {"status": "running", "tests": [{"id": "a"}]})]
-    fact = action._follow("spark1", STARTED, 5.0, 30.0, True)
+    fact = action._follow("spark1", STARTED, TIMES, True)
     assert (fact["status"], fact["tests"]) == ("lost", [{"id": "a"}])
     assert "died" in fact["message"]
 
 
 def test_a_process_id_used_again_is_not_the_job(action: t.Any) -> None:
     action.answers = [answer(RUNNING, ALIVE.replace("900", "901"))]
-    assert action._follow("spark1", STARTED, 5.0, 30.0, True)["status"] == "lost"
+    assert action._follow("spark1", STARTED, TIMES, True)["status"] == "lost"
 
 
 @pytest.mark.parametrize(("started", "status", "words"), [

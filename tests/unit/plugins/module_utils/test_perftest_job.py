@@ -90,6 +90,26 @@ def test_both_rails_of_a_cable_start_together(pair: Loopback) -> None:
     assert all(records["n1"][identity]["status"] == "ok" for identity in ids)
 
 
+def test_nodes_keep_step_where_tests_at_once_are_limited(tmp_path: pathlib.Path) -> None:
+    """Two pairs that share no node: without keeping step their rounds would overlap."""
+    cluster = Loopback(tmp_path, 4)
+    cluster.faults["seconds"] = 0.3
+    ids = [cluster.test(0, "n1", "n2"), cluster.test(1, "n3", "n4"), cluster.test(2, "n2", "n1"), cluster.test(3, "n4", "n3")]
+    peers = {name: {"address": address} for name, address in cluster.addresses.items()}
+    records = cluster.run(in_step=True, peers=peers)
+    spans = [(records[client][identity]["started"], records[client][identity]["ended"]) for client, identity in zip(["n1", "n3", "n2", "n4"], ids, strict=True)]
+    assert all(records[name][identity]["status"] == "ok" for name in records for identity in records[name])
+    assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:]))
+
+
+def test_a_node_that_never_comes_does_not_stop_the_step(tmp_path: pathlib.Path) -> None:
+    cluster = Loopback(tmp_path, 3)
+    ids = [cluster.test(0, "n1", "n2"), cluster.test(1, "n2", "n3"), cluster.test(2, "n2", "n1")]
+    peers = {name: {"address": address} for name, address in cluster.addresses.items()}
+    records = cluster.run("n3", in_step=True, peers=peers)
+    assert [records["n2"][identity]["status"] for identity in ids] == ["ok", "peer_absent", "ok"]
+
+
 def test_absent_peer_costs_its_own_tests_alone(tmp_path: pathlib.Path) -> None:
     cluster = Loopback(tmp_path, 3)
     good = cluster.test(0, "n1", "n2")
@@ -347,6 +367,23 @@ def start_process(cluster: Loopback, name: str) -> subprocess.Popen:
     return subprocess.Popen([sys.executable, "-c", RUNNER.format(unit=str(here.parents[2]), here=str(here.parent)), str(cluster.folder), name])
 
 
+def test_peer_that_dies_before_its_first_test_is_absent_not_blocked(tmp_path: pathlib.Path) -> None:
+    """Its control port refuses from then on, as a firewall's would."""
+    cluster = Loopback(tmp_path, 3)
+    first, broken = cluster.test(0, "n1", "n3"), cluster.test(1, "n1", "n2")
+    cluster.faults["seconds"] = 1.5
+    cluster.write_tool()
+    node = start_process(cluster, "n2")
+    cluster.start("n2", start_skew_seconds=5.0)
+    met = cluster.jobs["n1"].rendezvous.wait("n2", lambda view: view.connected, 5).met
+    node.kill()
+    node.wait()
+    records = cluster.finish()
+    job_state.end_processes(tmp_path / "n2/state/run-of-the-test")
+    assert met and records["n1"][first]["status"] == "ok"
+    assert (records["n1"][broken]["status"], records["n1"][broken]["error"]) == ("peer_absent", "peer_lost")
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_peer_dies_in_mid_test(tmp_path: pathlib.Path, how: signal.Signals) -> None:
     cluster = Loopback(tmp_path, 3)
@@ -359,7 +396,7 @@ def test_peer_dies_in_mid_test(tmp_path: pathlib.Path, how: signal.Signals) -> N
     try:
         cluster.start("n2", start_skew_seconds=5.0, grace_seconds=20.0)
         until = time.monotonic() + 10
-        while len(left_behind(tmp_path)) < 2 and time.monotonic() < until:
+        while sum(f" -p {cluster.port(broken)} " in line for line in left_behind(tmp_path)) < 2 and time.monotonic() < until:
             time.sleep(0.02)
         died = time.time()
         os.kill(node.pid, how)

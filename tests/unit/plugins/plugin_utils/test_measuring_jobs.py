@@ -21,7 +21,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import Fabr
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.path_targets import make_targets
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.perftest_jobs import make_job, start_skew
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plan import make_plan
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.seen_nodes import seen_nodes
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.seen_nodes import SeenInterface, SeenNode, seen_nodes
 
 NAMES = ["spark1", "spark2", "spark3"]
 PLAN = make_plan({name: {"fabric_cluster_name": "lab", "fabric_topology": "mesh", "ansible_host": f"10.77.0.1{name[-1]}"} for name in NAMES})
@@ -54,6 +54,7 @@ def test_jobs_of_a_healthy_mesh_hold_every_test_twice() -> None:
         assert client["address"] == server["peer_address"] == test["client_address"]
         assert sum(end is not None for end in ends.values()) == 2
     for job in jobs.values():
+        assert not job["in_step"]
         parsed = perftest_spec.parse_job(json.loads(json.dumps(job)))
         assert (parsed.rounds, len(parsed.tests), parsed.not_run) == (PLAN["rounds"], 12, ())
 
@@ -77,6 +78,16 @@ def test_tests_that_cannot_be_run_are_left_out_with_the_reason(change: t.Callabl
     assert {(record["peer"], record["error"]) for record in job["not_run"]} == {("spark3", error)}
     assert all("spark3" in record["message"] for record in job["not_run"])
     perftest_spec.parse_job(job)
+
+
+def test_a_limit_on_tests_at_once_makes_the_nodes_keep_step() -> None:
+    hosts = {f"s{number}": {"fabric_topology": "ring", "ansible_host": f"10.77.0.1{number}", "fabric_max_concurrent_tests": 2} for number in range(1, 6)}
+    plan = make_plan({name: {**variables, "fabric_cluster_name": "lab"} for name, variables in hosts.items()})
+    seen = {name: SeenNode(name, f"10.77.0.2{name[-1]}", {
+        key: SeenInterface(None, (value["address"],), True) for key, value in plan["nodes"][name]["interfaces"].items()}) for name in hosts}
+    job = make_job(plan, "s1", seen, "run-123", 30)
+    assert job["in_step"] and set(job["peers"]) == {"s2", "s3", "s4", "s5"}
+    assert perftest_spec.parse_job(job).in_step
 
 
 def test_limit_leaves_the_others_out() -> None:

@@ -1,0 +1,80 @@
+# Copyright (c) 2026, dgxspark.fabric contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The table that decides about a faster network: scenarios side by side, filled from stored runs.
+
+Rows and columns are those of the usual plan: A, 100G and two nodes; B, 100G and six; C, 200G RoCE and six. A cell without a
+figure stays empty (None) and is shown as "not measured".
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError, shown
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import number_text
+
+NOT_MEASURED = "not measured"
+
+COLUMNS = ("scenario", "network", "nodes", "rdma", "nccl", "inference", "p95")
+HEADS = {"scenario": "scenario", "network": "network", "nodes": "nodes", "rdma": "RDMA", "nccl": "NCCL", "inference": "inference throughput", "p95": "P95"}
+
+#: What the rows of the usual plan are about, for those that no run fills yet.
+USUAL = {"A": {"network": "100G", "nodes": "2"}, "B": {"network": "100G", "nodes": "6"}, "C": {"network": "200G RoCE", "nodes": "6"}}
+
+#: Cells that a person may fill in by hand, for what was measured elsewhere.
+BY_HAND = ("network", "nodes", "nccl", "inference", "p95")
+
+
+def scenario_rows(entries: Iterable[Mapping[str, Any]], load: Callable[[str], Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of the table.
+
+    :param entries: ``[{name: A, run: path or run id}]``; an entry may state the cells of ``BY_HAND`` itself
+    :param load: returns the report of a run
+    :raises FabricError: for an entry that cannot be used
+    """
+    rows: dict[str, dict[str, Any]] = {}
+    for place, entry in enumerate(entries, 1):
+        unknown = sorted(set(entry) - {"name", "run", *BY_HAND})
+        name = str(entry.get("name") or "").strip()
+        if not name or name in rows or unknown:
+            what = f"has the unknown field {unknown[0]}" if unknown else f"has the name {shown(name)}" if name else "has no name"
+            raise FabricError(f"report_scenarios: entry {place} {what}; expected name (once each), run, and any of {', '.join(BY_HAND)}.")
+        rows[name] = {"scenario": name, **dict.fromkeys(COLUMNS[1:]), "run_id": None, **USUAL.get(name, {})}
+        if entry.get("run"):
+            rows[name].update(measured(load(str(entry["run"]))))
+        rows[name].update({key: str(entry[key]) for key in BY_HAND if entry.get(key) not in (None, "")})
+    if rows and set(rows) <= set(USUAL):
+        return [rows.get(name) or {"scenario": name, **dict.fromkeys(COLUMNS[1:]), "run_id": None, **usual} for name, usual in USUAL.items()]
+    return list(rows.values())
+
+
+def measured(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what one run says in the table."""
+    plan = report["plan"]
+    speed = f"{plan['link_gbps']:g}G"
+    tested = [node for node in plan["nodes"] if node not in report["not_tested"]]
+    return {"network": f"{speed} RoCE", "nodes": str(len(tested)), "rdma": rdma_cell(report), "run_id": report["run_id"]}
+
+
+def rdma_cell(report: Mapping[str, Any]) -> str | None:
+    """Return the rate of a cable with both rails, one way: the median, and the lowest beside it."""
+    sums: list[float] = []
+    for cable in report["cables"]:
+        ways: dict[tuple[str, str], list[float]] = {}
+        for row in cable["rails"].values():
+            for one in row["measurements"]:
+                if one["stage"] == "directed" and one["state"] == "ok" and one["gbps"] is not None:
+                    ways.setdefault((one["client"], one["server"]), []).append(one["gbps"])
+        sums += [sum(rails) for rails in ways.values() if len(rails) == len(cable["rails"])]
+    if not sums:
+        return None
+    return f"{number_text(statistics.median(sums))} Gb/s a cable (lowest {number_text(min(sums))})"
+
+
+def cells(row: Mapping[str, Any]) -> list[str]:
+    """Return a row's cells as texts."""
+    return [str(row[column]) if row.get(column) not in (None, "") else NOT_MEASURED for column in COLUMNS]
