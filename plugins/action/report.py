@@ -13,8 +13,10 @@ from ansible.utils.display import Display
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plain_data import plain
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report import judge_again, make_report, report_files
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report import judge_again, make_report, redacted, report_files
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_folder import load, rewrite, store
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.run_history import compare_with, comparisons, run_path, spared
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_table import scenario_rows
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.summary import summary_lines
 
 display = Display()
@@ -34,6 +36,10 @@ class ActionModule(ActionBase):
                 "rules": {"type": "list", "elements": "dict", "default": []},
                 "dest": {"type": "path"},
                 "keep": {"type": "int", "default": 20},
+                "redact": {"type": "bool", "default": False},
+                "baseline": {"type": "str"},
+                "noise_percent": {"type": "float", "default": 10.0},
+                "scenarios": {"type": "list", "elements": "dict", "default": []},
                 "started": {"type": "str"},
                 "show": {"type": "bool", "default": True},
             },
@@ -57,23 +63,51 @@ class ActionModule(ActionBase):
             verdict=report["verdict"],
             summary=summary,
             cables={cable["name"]: cable["status"] for cable in report["cables"]},
+            comparison=report.get("comparison", []),
         )
         return result
 
     def _report(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], Path]:
         """Make the report and write it; return it and its folder."""
         if arguments["source"] is not None:
-            source = Path(arguments["source"]).absolute()
-            stored = load(source)
-            stored.get("plan", {}).setdefault("rules", []).extend(arguments["rules"])
-            report = judge_again(stored)
-            beside = source if source.is_dir() else source.parent
-            folder = Path(arguments["dest"]).absolute() if arguments["dest"] else beside
-            rewrite(folder, report_files(report))
-            return report, folder
+            return self._again(arguments)
         results = arguments["results"]
         if isinstance(results.get("plan"), dict) and arguments["rules"]:
             results["plan"]["rules"] = [*(results["plan"].get("rules") or []), *arguments["rules"]]
         report = make_report(results, started=arguments["started"] or None)
-        base = Path(arguments["dest"] or "reports").absolute()
-        return report, store(base, report["cluster"], report["run_id"], report_files(report), arguments["keep"])
+        folder = Path(arguments["dest"] or "reports").absolute()
+        runs = folder / report["cluster"]
+        bad_name: FabricError | None = None
+        try:
+            compared = comparisons(report, runs, arguments["baseline"] or None, arguments["noise_percent"])
+            report = completed(report, arguments, runs, compared)
+        except FabricError as error:  # a mistyped name must not cost the run that was just measured
+            bad_name = error
+            compared = comparisons(report, runs, None, arguments["noise_percent"])
+            report = completed(report, {**arguments, "scenarios": []}, runs, compared)
+        written = store(folder, report["cluster"], report["run_id"], report_files(report), arguments["keep"], spared(runs, compared))
+        if bad_name is not None:
+            raise FabricError(f"{bad_name} The run itself is stored in {written}.")
+        return report, written
+
+    def _again(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], Path]:
+        """Judge a stored run again and write its files."""
+        source = Path(arguments["source"]).absolute()
+        stored = load(source)
+        stored.get("plan", {}).setdefault("rules", []).extend(arguments["rules"])
+        report = judge_again(stored)
+        beside = (source if source.is_dir() else source.parent).resolve()
+        compared = [compare_with(report, beside.parent, arguments["baseline"], arguments["noise_percent"])] if arguments["baseline"] else None
+        report = completed(report, arguments, beside.parent, compared)
+        folder = Path(arguments["dest"]).absolute() if arguments["dest"] else source if source.is_dir() else source.parent
+        rewrite(folder, report_files(report))
+        return report, folder
+
+
+def completed(report: dict[str, Any], arguments: dict[str, Any], runs: Path, compared: list[dict[str, Any]] | None) -> dict[str, Any]:
+    """Add to a judged run what it is compared with, and take out what must not leave."""
+    if compared is not None:
+        report["comparison"] = compared
+    if arguments["scenarios"]:
+        report["scenarios"] = scenario_rows(arguments["scenarios"], lambda name: load(run_path(name, runs)))
+    return redacted(report) if arguments["redact"] else report

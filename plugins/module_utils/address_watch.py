@@ -10,7 +10,11 @@ import dataclasses
 import re
 import typing as t
 
-ROW = re.compile(r"^\s*(?P<seconds>\d{1,7}\.\d{1,6})\s+(?P<interface>[A-Za-z][\w.-]{1,39})\s+(?P<state>UP|DOWN|UNKNOWN|LOWERLAYERDOWN)(?P<addresses>(?:\s+[\d./]{7,18})*)\s*$", re.ASCII)
+ROW = re.compile(
+    r"^\s*(?P<seconds>\d{1,7}\.\d{1,6})\s+(?P<interface>[A-Za-z][\w.-]{1,39})\s+(?P<state>UP|DOWN|UNKNOWN|LOWERLAYERDOWN)"
+    r"(?P<addresses>(?:\s+[\d./]{7,18})*)\s*$",
+    re.ASCII,
+)
 WANTED = re.compile(r"\bwanted (?P<address>\d{1,3}(?:\.\d{1,3}){3}/\d{1,2})", re.ASCII)
 
 

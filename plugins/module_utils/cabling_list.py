@@ -12,7 +12,11 @@ import typing as t
 
 END = r"(?P<{0}>[A-Za-z][\w-]{{0,62}})(?:\.p|:p?|\.port)(?P<{1}>[01])"
 CABLE = re.compile(END.format("a", "pa") + r"\s*(?:-|--|<->|->|<-->|,|\s)\s*" + END.format("b", "pb") + r"(?![\w.])", re.ASCII)
-MAP_ROW = re.compile(r"^\s*(?P<a>[A-Za-z][\w.-]{0,62})\s+(?P<ia>en\w{1,30})\s+(?P<b>[A-Za-z][\w.-]{0,62})\s+(?P<ib>en\w{1,30})(?:\s+(?P<speed>\d{1,7}))?\s*$", re.ASCII)
+MAP_ROW = re.compile(
+    r"^\s*(?P<a>[A-Za-z][\w.-]{0,62})\s+(?P<ia>en\w{1,30})\s+(?P<b>[A-Za-z][\w.-]{0,62})\s+(?P<ib>en\w{1,30})(?:\s+(?P<speed>\d{1,7}))?\s*$", re.ASCII
+)
+#: ``rocep1s0f0:1`` is a device with its port, no end of a cable.
+DEVICE_NAME = re.compile(r"(?:roce|mlx|ibp|enp|enP|eth)\w*", re.ASCII)
 #: An interface of the fabric: domain 0000 is rail a, domain 0002 is rail b; the function is the port.
 FABRIC_INTERFACE = re.compile(r"en(?P<domain>p1|P2p1)s0f(?P<port>[01])np[01]$", re.ASCII)
 
@@ -57,7 +61,7 @@ def cables(lines: t.Iterable[str]) -> list[Cable]:
 
 
 def _add(found: dict[tuple[tuple[str, int], tuple[str, int]], set[str]], here: tuple[str, int], there: tuple[str, int], rail: str) -> None:
-    if here[0] == there[0] or len(found) >= 4096:
+    if here[0] == there[0] or len(found) >= 4096 or DEVICE_NAME.match(here[0]) or DEVICE_NAME.match(there[0]):
         return
     key = (there, here) if (there, here) in found else (here, there)
     found.setdefault(key, set()).update({rail} if rail else ())

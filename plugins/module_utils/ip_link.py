@@ -48,12 +48,22 @@ def interfaces(document: t.Any) -> list[Interface]:
         addresses = None
         if isinstance(entry.get("addr_info"), list):
             addresses = tuple(
-                f"{info['local']}/{info['prefixlen']}" for info in entry["addr_info"]
-                if isinstance(info, dict) and info.get("family") == "inet" and isinstance(info.get("local"), str) and isinstance(info.get("prefixlen"), int))
-        found.append(Interface(
-            name=entry["ifname"].partition("@")[0], mtu=entry["mtu"] if isinstance(entry["mtu"], int) else None, state=_text(entry.get("operstate")),
-            master=_text(entry.get("master")), mac=_text(entry.get("address")), kind=_text(details.get("info_kind")), mode=_text(data.get("mode")),
-            addresses=addresses))
+                f"{info['local']}/{info['prefixlen']}"
+                for info in entry["addr_info"]
+                if isinstance(info, dict) and info.get("family") == "inet" and isinstance(info.get("local"), str) and isinstance(info.get("prefixlen"), int)
+            )
+        found.append(
+            Interface(
+                name=entry["ifname"].partition("@")[0],
+                mtu=entry["mtu"] if isinstance(entry["mtu"], int) else None,
+                state=_text(entry.get("operstate")),
+                master=_text(entry.get("master")),
+                mac=_text(entry.get("address")),
+                kind=_text(details.get("info_kind")),
+                mode=_text(data.get("mode")),
+                addresses=addresses,
+            )
+        )
     return found
 
 

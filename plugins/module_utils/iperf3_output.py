@@ -82,10 +82,18 @@ def read(document: t.Any) -> Iperf3Output:
     sent, received = _mapping(end.get("sum_sent")), _mapping(end.get("sum_received") or end.get("sum"))
     error = document.get("error")
     return Iperf3Output(
-        version=version[0] if version else None, remote_host=str(remote) if remote else None, streams=_whole(test.get("num_streams")),
-        protocol=str(test["protocol"]) if isinstance(test.get("protocol"), str) else None, reverse=bool(test.get("reverse")),
-        sent_gbps=_gbps(sent.get("bits_per_second")), received_gbps=_gbps(received.get("bits_per_second")), retransmits=_whole(sent.get("retransmits")),
-        path_mtu_bytes=_least(document, "pmtu"), mean_rtt_us=_mean_rtt(end), error=str(error)[:400] if error else None)
+        version=version[0] if version else None,
+        remote_host=str(remote) if remote else None,
+        streams=_whole(test.get("num_streams")),
+        protocol=str(test["protocol"]) if isinstance(test.get("protocol"), str) else None,
+        reverse=bool(test.get("reverse")),
+        sent_gbps=_gbps(sent.get("bits_per_second")),
+        received_gbps=_gbps(received.get("bits_per_second")),
+        retransmits=_whole(sent.get("retransmits")),
+        path_mtu_bytes=_least(document, "pmtu"),
+        mean_rtt_us=_mean_rtt(end),
+        error=str(error)[:400] if error else None,
+    )
 
 
 def _mapping(value: t.Any) -> dict[str, t.Any]:

@@ -13,26 +13,50 @@ import dataclasses
 import re
 import typing as t
 
-FRONT = re.compile(r"^(?:[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d(?:\.\d{1,9})? (?P<host>\S{1,255}) kernel: |\[[^\]]{1,40}\] |kernel: )?(?:\[ *\d{1,9}\.\d{1,9}\] )?", re.ASCII)
+FRONT = re.compile(
+    r"^(?:[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d(?:\.\d{1,9})? (?P<host>\S{1,255}) kernel: |\[[^\]]{1,40}\] |kernel: )?(?:\[ *\d{1,9}\.\d{1,9}\] )?", re.ASCII
+)
 FUNCTION = r"(?P<function>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
-EVENTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple((name, re.compile(pattern, re.ASCII)) for name, pattern in (
-    ("firmware", rf"mlx5_core {FUNCTION}:? .{{0,60}}?firmware version: (?P<value>\d{{1,3}}\.\d{{1,4}}\.\d{{1,5}})"),
-    ("unplugged", rf"mlx5_core {FUNCTION}:? .{{0,60}}?Port module event: module (?P<value>\d{{1,2}}), Cable unplugged"),
-    ("plugged", rf"mlx5_core {FUNCTION}:? .{{0,60}}?Port module event: module (?P<value>\d{{1,2}}), Cable plugged"),
-    ("module_error", rf"mlx5_core {FUNCTION}:? .{{0,60}}?Port module event\[?e?r?r?o?r?\]?: module \d{{1,2}}, (?P<value>Cable error.{{0,80}}|.{{0,40}}[Ee]rror.{{0,60}})"),
-    ("too_hot", rf"mlx5_core {FUNCTION}:? .{{0,80}}?(?P<value>[Hh]igh [Tt]emperature.{{0,60}})"),
-    ("hotplug_removed", r"cx7-pcie-hotplug .{0,60}?(?P<value>removing device.{0,60})"),
-    ("health", rf"mlx5_core {FUNCTION}:? .{{0,80}}?(?P<value>(?:[Hh]ealth (?:issue|recovery|compromised)|device's health compromised|assert_var|synd 0x|"
-     rf"poll_health|Fatal error|handling bad device|firmware .{{0,40}}not responding|wait for FW|Failed (?:init|to init)).{{0,100}})"),
-    ("command_timeout", rf"mlx5_core {FUNCTION}:? .{{0,100}}?(?P<value>(?:timeout|Timeout)\. Will cause a leak.{{0,60}}|cmd_exec.{{0,40}}timed? ?out.{{0,60}})"),
-    ("aer_fatal", rf"(?:pcieport|mlx5_core) {FUNCTION}:? .{{0,100}}?(?P<value>AER: .{{0,60}}(?:[Uu]ncorrect\w* (?:\()?[Ff]atal|[Ff]atal).{{0,80}}"
-     rf"|PCIe Bus Error: severity=Uncorrect\w* \(Fatal\).{{0,80}})"),
-    ("aer_nonfatal", rf"(?:pcieport|mlx5_core) {FUNCTION}:? .{{0,100}}?(?P<value>(?:AER: .{{0,60}}[Uu]ncorrect\w*|PCIe Bus Error: severity=Uncorrect\w*).{{0,80}})"),
-    ("aer_corrected", rf"(?:pcieport|mlx5_core) {FUNCTION}:? .{{0,100}}?(?P<value>(?:AER: .{{0,60}}[Cc]orrect(?:ed|able)|PCIe Bus Error: severity=Correct\w*).{{0,80}})"),
-    ("link_down", rf"mlx5_core {FUNCTION} (?P<value>en\S{{1,40}}): Link down"),
-    ("link_up", rf"mlx5_core {FUNCTION} (?P<value>en\S{{1,40}}): Link up"),
-    ("out_of_memory", r"(?P<value>Out of memory: Killed process \d{1,10} \([^)]{1,40}\))"),
-))
+EVENTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (name, re.compile(pattern, re.ASCII))
+    for name, pattern in (
+        ("firmware", rf"mlx5_core {FUNCTION}:? .{{0,60}}?firmware version: (?P<value>\d{{1,3}}\.\d{{1,4}}\.\d{{1,5}})"),
+        ("unplugged", rf"mlx5_core {FUNCTION}:? .{{0,60}}?Port module event: module (?P<value>\d{{1,2}}), Cable unplugged"),
+        ("plugged", rf"mlx5_core {FUNCTION}:? .{{0,60}}?Port module event: module (?P<value>\d{{1,2}}), Cable plugged"),
+        (
+            "module_error",
+            rf"mlx5_core {FUNCTION}:? .{{0,60}}?Port module event(?:\[error\])?: module \d{{1,2}}, "
+            rf"(?P<value>Cable error.{{0,80}}|.{{0,40}}[Ee]rror.{{0,60}})",
+        ),
+        ("too_hot", rf"mlx5_core {FUNCTION}:? .{{0,80}}?(?P<value>[Hh]igh [Tt]emperature.{{0,60}})"),
+        ("hotplug_removed", r"cx7-pcie-hotplug .{0,60}?(?P<value>removing device.{0,60})"),
+        (
+            "health",
+            rf"mlx5_core {FUNCTION}:? .{{0,80}}?(?P<value>(?:[Hh]ealth (?:issue|recovery|compromised)|device's health compromised|assert_var|synd 0x|"
+            rf"poll_health|Fatal error|handling bad device|firmware .{{0,40}}not responding|wait for FW|Failed (?:init|to init)).{{0,100}})",
+        ),
+        (
+            "command_timeout",
+            rf"mlx5_core {FUNCTION}:? .{{0,100}}?(?P<value>(?:timeout|Timeout)\. Will cause a leak.{{0,60}}|cmd_exec.{{0,40}}timed? ?out.{{0,60}})",
+        ),
+        (
+            "aer_fatal",
+            rf"(?:pcieport|mlx5_core) {FUNCTION}:? .{{0,100}}?(?P<value>AER: .{{0,60}}(?:[Uu]ncorrect\w* (?:\()?[Ff]atal|[Ff]atal).{{0,80}}"
+            rf"|PCIe Bus Error: severity=Uncorrect\w* \(Fatal\).{{0,80}})",
+        ),
+        (
+            "aer_nonfatal",
+            rf"(?:pcieport|mlx5_core) {FUNCTION}:? .{{0,100}}?(?P<value>(?:AER: .{{0,60}}[Uu]ncorrect\w*|PCIe Bus Error: severity=Uncorrect\w*).{{0,80}})",
+        ),
+        (
+            "aer_corrected",
+            rf"(?:pcieport|mlx5_core) {FUNCTION}:? .{{0,100}}?(?P<value>(?:AER: .{{0,60}}[Cc]orrect(?:ed|able)|PCIe Bus Error: severity=Correct\w*).{{0,80}})",
+        ),
+        ("link_down", rf"mlx5_core {FUNCTION} (?P<value>en\S{{1,40}}): Link down"),
+        ("link_up", rf"mlx5_core {FUNCTION} (?P<value>en\S{{1,40}}): Link up"),
+        ("out_of_memory", r"(?P<value>Out of memory: Killed process \d{1,10} \([^)]{1,40}\))"),
+    )
+)
 WORDS = ("mlx5_core", "cx7-pcie-hotplug", "AER", "PCIe Bus Error", "Out of memory: Killed")
 KEPT = 2000
 
@@ -66,6 +90,8 @@ def events(lines: t.Iterable[str]) -> list[KernelEvent]:
             match = pattern.search(line)
             if match:
                 groups = match.groupdict()
-                found.append(KernelEvent(name, (front["host"] if front else None) or "", groups.get("function") or "", groups.get("value") or "", line.strip()[:300]))
+                found.append(
+                    KernelEvent(name, (front["host"] if front else None) or "", groups.get("function") or "", groups.get("value") or "", line.strip()[:300])
+                )
                 break
     return found

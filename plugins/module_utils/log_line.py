@@ -48,5 +48,5 @@ def clean(raw: str) -> Line:
             match = TIMESTAMP.match(text)
             if match is None:
                 break
-        text = text[match.end():]
+        text = text[match.end() :]
     return Line(origin, text)

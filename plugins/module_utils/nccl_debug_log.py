@@ -24,14 +24,19 @@ RING_LIMIT = 64
 TEXT_KEPT = 400
 
 PREFIX = re.compile(
-    r"(?P<host>[A-Za-z0-9][\w.-]{0,254}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) \[(?P<gpu>-?\d{1,6})\] (?:(?P<where>[\w./+-]{1,200}:\d{1,7})(?: \([^()]{0,200}\))? )?"
-    r"NCCL (?P<level>INFO|WARN|TRACE|ABORT|VERSION) ", re.ASCII)
+    r"(?P<host>[A-Za-z0-9][\w.-]{0,254}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) \[(?P<gpu>-?\d{1,6})\] "
+    r"(?:(?P<where>[\w./+-]{1,200}:\d{1,7})(?: \([^()]{0,200}\))? )?"
+    r"NCCL (?P<level>INFO|WARN|TRACE|ABORT|VERSION) ",
+    re.ASCII,
+)
 BARE = re.compile(r"(?:(?P<where>[\w./+-]{1,200}:\d{1,7})(?: \([^()]{0,200}\))? )?NCCL (?P<level>INFO|WARN) ", re.ASCII)
 #: Lines of which people paste the text alone.
 BARE_STARTS = ("Using network ", "NET/IB : ", "NET/IB: ", "NET/Socket : ", "Connected all rings")
 CHANNEL = re.compile(
     r"Channel (?P<channel>\d{1,4})(?:/\d{1,4})? ?: (?P<source>\d{1,7})\[[0-9a-fA-F]{1,12}\] -> (?P<target>\d{1,7})\[[0-9a-fA-F]{1,12}\]"
-    r"(?: \[(?P<way>send|receive)\])? via (?P<what>[A-Za-z]{2,10})/(?P<net>[\w-]{1,60})(?:/(?P<device>\d{1,4}))?", re.ASCII)
+    r"(?: \[(?P<way>send|receive)\])? via (?P<what>[A-Za-z]{2,10})/(?P<net>[\w-]{1,60})(?:/(?P<device>\d{1,4}))?",
+    re.ASCII,
+)
 DEVICE = re.compile(r"\[(?P<index>\d{1,4})\]\s?(?P<name>[A-Za-z][\w.-]{0,60}):(?P<port>\d{1,3})(?:/(?P<kind>\w{1,10}))?", re.ASCII)
 MERGED_LIST = re.compile(r"\[(?P<index>\d{1,4})\]=\{(?P<members>[^{}]{1,400})\}", re.ASCII)
 VIRTUAL = re.compile(r"NET/IB ?: Made virtual device \[(?P<index>\d{1,4})\] name=(?P<name>\S{1,300})", re.ASCII)
@@ -44,7 +49,9 @@ RING = re.compile(r"Channel (?P<channel>\d{1,4})/\d{1,4} :(?P<ranks>(?: +\d{1,7}
 SETTING = re.compile(r"(?P<name>NCCL_[A-Z0-9_]{1,60}) set (?:by environment )?to (?P<value>.{0,200}?)\.?$", re.ASCII)
 MODIFY_QP = re.compile(
     r"ibv_modify_qp failed with (?:error )?(?P<number>\d{1,5}|[A-Z][\w ]{2,40})(?: (?P<text>[^,]{1,60}))?"
-    r"(?:, on dev (?P<device>[\w.-]{1,60})(?::\d{1,3})?)?", re.ASCII)
+    r"(?:, on dev (?P<device>[\w.-]{1,60})(?::\d{1,3})?)?",
+    re.ASCII,
+)
 GID_INDEX = re.compile(r"local GID index (?P<index>-?\d{1,5})", re.ASCII)
 GIDS = re.compile(r"local GID (?P<local>[0-9A-Fa-f:.]{2,45}), remote GID (?P<remote>[0-9A-Fa-f:.]{2,45})", re.ASCII)
 COMPLETION = re.compile(r"Got completion (?:from peer (?P<peer>\S{1,80}) )?with (?:status=|error )(?P<status>\d{1,4})", re.ASCII)
@@ -145,9 +152,9 @@ class Reader:
         matches = list(PREFIX.finditer(text)) if text.count("NCCL ") > 1 else [match for match in (PREFIX.search(text),) if match]
         if not matches:
             match = BARE.match(text)
-            return self._record("", 0, match["where"], match["level"], text[match.end():]) if match else False
+            return self._record("", 0, match["where"], match["level"], text[match.end() :]) if match else False
         for match, following in zip(matches, [*matches[1:], None]):
-            body = text[match.end(): following.start() if following else None]
+            body = text[match.end() : following.start() if following else None]
             self._record(match["host"], int(match["pid"]), match["where"], match["level"], body)
         return True
 
@@ -162,8 +169,13 @@ class Reader:
             return True
         if "NET/" in body or "Using network" in body or "ibv_" in body or "NET plugin" in body:
             self._network(host, pid, body)
-        elif body.startswith(("Connected all", "Bootstrap", "NCCL_", "NCCL version", "ncclComm", "comm 0x", "ncclTransport", "transport/", "Could not set", "Init ")) \
-                or "NCCL_" in body or "cudaDriverVersion" in body:
+        elif (
+            body.startswith(
+                ("Connected all", "Bootstrap", "NCCL_", "NCCL version", "ncclComm", "comm 0x", "ncclTransport", "transport/", "Could not set", "Init ")
+            )
+            or "NCCL_" in body
+            or "cudaDriverVersion" in body
+        ):
             self._state(host, pid, body)
         elif (host, pid) not in log.processes:
             log.process(host, pid)
@@ -178,8 +190,16 @@ class Reader:
                 log.rings.setdefault(int(ring["channel"]), tuple(int(rank) for rank in ring["ranks"].split()))
             return
         network = match["what"] == "NET"
-        key = (host, pid, int(match["source"]), int(match["target"]), match["way"] or "", match["what"], match["net"],
-               int(match["device"]) if network and match["device"] else -1)
+        key = (
+            host,
+            pid,
+            int(match["source"]),
+            int(match["target"]),
+            match["way"] or "",
+            match["what"],
+            match["net"],
+            int(match["device"]) if network and match["device"] else -1,
+        )
         channels = log.channels.get(key)
         if channels is None:
             if len(log.channels) >= CHANNEL_LIMIT:
@@ -272,8 +292,15 @@ class Reader:
 
 def _errno_of(text: str) -> int | None:
     """Return the errno that a message of the C library names (older NCCL prints the text alone)."""
-    names = {"Connection timed out": 110, "No data available": 61, "Network is unreachable": 101, "No route to host": 113, "Invalid argument": 22,
-             "Cannot allocate memory": 12, "Connection refused": 111}
+    names = {
+        "Connection timed out": 110,
+        "No data available": 61,
+        "Network is unreachable": 101,
+        "No route to host": 113,
+        "Invalid argument": 22,
+        "Cannot allocate memory": 12,
+        "Connection refused": 111,
+    }
     return next((number for name, number in names.items() if text.startswith(name)), None)
 
 

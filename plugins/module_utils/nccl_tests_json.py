@@ -41,8 +41,12 @@ class Document:
 
 def looks_like(document: t.Any) -> bool:
     """Tell whether parsed JSON is a document of nccl-tests."""
-    return isinstance(document, dict) and ("nccl_version" in document or "average_bus_bandwidth" in document or "average_bus_bandwidith" in document
-                                           or ("out_of_bounds" in document and "results" in document))
+    return isinstance(document, dict) and (
+        "nccl_version" in document
+        or "average_bus_bandwidth" in document
+        or "average_bus_bandwidith" in document
+        or ("out_of_bounds" in document and "results" in document)
+    )
 
 
 def parse(text: str) -> Document:
@@ -145,14 +149,31 @@ def _document(document: dict[str, t.Any], complete: bool, environment_entries: i
     run.validation = None if validation is None else validation != 0
     for entry in _list(config.get("devices")):
         if isinstance(entry, dict) and (rank := _whole(entry.get("rank"))) is not None:
-            run.devices.append(Device(rank, _whole(entry.get("group")) or 0, _whole(entry.get("pid")) or 0, _text(entry.get("hostname")),
-                                      _whole(entry.get("device")) or 0, _text(entry.get("device_hex")), _text(entry.get("device_info"))))
+            run.devices.append(
+                Device(
+                    rank,
+                    _whole(entry.get("group")) or 0,
+                    _whole(entry.get("pid")) or 0,
+                    _text(entry.get("hostname")),
+                    _whole(entry.get("device")) or 0,
+                    _text(entry.get("device_hex")),
+                    _text(entry.get("device_info")),
+                )
+            )
     not_numbers: list[str] = []
     for entry in _list(document.get("results")):
         if isinstance(entry, dict) and (size := _whole(entry.get("size"))) is not None:
-            run.rows.append(Row(size, _whole(entry.get("count")) or 0, _text(entry.get("type")), _text(entry.get("redop")),
-                                -1 if (root := _whole(entry.get("root"))) is None else root,
-                                _measure(entry, "out_of_place", size, not_numbers), _measure(entry, "in_place", size, not_numbers)))
+            run.rows.append(
+                Row(
+                    size,
+                    _whole(entry.get("count")) or 0,
+                    _text(entry.get("type")),
+                    _text(entry.get("redop")),
+                    -1 if (root := _whole(entry.get("root"))) is None else root,
+                    _measure(entry, "out_of_place", size, not_numbers),
+                    _measure(entry, "in_place", size, not_numbers),
+                )
+            )
     bounds = _mapping(document.get("out_of_bounds"))
     run.out_of_bounds = _whole(bounds.get("count"))
     run.out_of_bounds_failed = _true(bounds.get("okay")) is False or bool(run.out_of_bounds)
@@ -171,5 +192,10 @@ def _measure(result: dict[str, t.Any], placement: str, size: int, not_numbers: l
         if key in values and _number(values[key]) is None:
             not_numbers.append(f"{placement} {key} at {size} bytes")
     iterations = {name: _number(value) for name, value in _mapping(result.get(f"{placement}_per_iter")).items() if name.endswith(("_us", "_pct"))}
-    return Measure(_number(values.get("time")), _number(values.get("alg_bw")), _number(values.get("bus_bw")),
-                   _whole(values.get("nwrong")), {name: value for name, value in iterations.items() if value is not None})
+    return Measure(
+        _number(values.get("time")),
+        _number(values.get("alg_bw")),
+        _number(values.get("bus_bw")),
+        _whole(values.get("nwrong")),
+        {name: value for name, value in iterations.items() if value is not None},
+    )

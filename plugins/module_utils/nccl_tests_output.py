@@ -24,11 +24,15 @@ ROW_LIMIT = 4096
 VERSION = re.compile(r"# nccl-tests version (?P<version>[0-9.]{1,20})(?: nccl-headers=(?P<headers>\d{1,9}))?(?: nccl-library=(?P<library>\d{1,9}))?", re.ASCII)
 STARTING = re.compile(r"# Collective test starting: (?P<name>\S{1,80})", re.ASCII)
 CONCLUDED = re.compile(r"# Collective test concluded: (?P<name>\S{1,80})", re.ASCII)
-OPTIONS = re.compile(r"# +nThread\s+(?P<threads>\d{1,9})\s+nGpus\s+(?P<gpus>\d{1,9})\s+minBytes\s+(?P<least>\d{1,18})\s+maxBytes\s+(?P<most>\d{1,18})", re.ASCII)
+OPTIONS = re.compile(
+    r"# +nThread\s+(?P<threads>\d{1,9})\s+nGpus\s+(?P<gpus>\d{1,9})\s+minBytes\s+(?P<least>\d{1,18})\s+maxBytes\s+(?P<most>\d{1,18})", re.ASCII
+)
 VALIDATION = re.compile(r"validation: (?P<on>\d)", re.ASCII)
 DEVICE = re.compile(
     r"#\s+Rank\s+(?P<rank>\d{1,9})(?:\s+Group\s+(?P<group>\d{1,9}))?\s+Pid\s+(?P<pid>\d{1,12})\s+on\s+(?P<host>\S{1,255})\s+device\s+(?P<device>\d{1,6})"
-    r"\s+\[(?P<bus>[0-9A-Fa-fx:.]{1,20})\]\s*(?P<name>.{0,120})", re.ASCII)
+    r"\s+\[(?P<bus>[0-9A-Fa-fx:.]{1,20})\]\s*(?P<name>.{0,120})",
+    re.ASCII,
+)
 HEADING = re.compile(r"#\s+size\s+count\b", re.ASCII)
 OUT_OF_BOUNDS = re.compile(r"# Out of bounds values\s*: (?P<count>\d{1,18})(?: (?P<verdict>OK|FAILED))?", re.ASCII)
 AVERAGE = re.compile(r"# Avg bus bandwidth\s*: (?P<value>-?[0-9.]{1,30}(?:e[+-]?\d{1,3})?|-?nan|-?inf)(?: (?P<verdict>OK|FAILED))?", re.ASCII)
@@ -87,8 +91,9 @@ class Row:
 
     @property
     def busbw_gbytes_per_s(self) -> float | None:
-        """The better of both placements: they move the same bytes, and the slower one met a disturbance."""
-        return max((value for value in (self.out_of_place.busbw_gbytes_per_s, self.in_place.busbw_gbytes_per_s) if value is not None), default=None)
+        """The better of both placements: they move the same bytes, and the slower one met a disturbance. Without a time there is no rate."""
+        measures = (self.out_of_place, self.in_place)
+        return max((measure.busbw_gbytes_per_s for measure in measures if measure.busbw_gbytes_per_s is not None and measure.time_us is not None), default=None)
 
     @property
     def wrong(self) -> int | None:
@@ -212,8 +217,17 @@ class Reader:
         elif match := DEVICE.match(text):
             run = self._run()
             if len(run.devices) < ROW_LIMIT:
-                run.devices.append(Device(int(match["rank"]), int(match["group"] or 0), int(match["pid"]), match["host"], int(match["device"]),
-                                          match["bus"], match["name"].strip()))
+                run.devices.append(
+                    Device(
+                        int(match["rank"]),
+                        int(match["group"] or 0),
+                        int(match["pid"]),
+                        match["host"],
+                        int(match["device"]),
+                        match["bus"],
+                        match["name"].strip(),
+                    )
+                )
         elif HEADING.match(text):
             self._run()
             self.pending = text[1:].split()[5:]
@@ -273,7 +287,7 @@ def _read_row(tokens: list[str], columns: list[str]) -> Row | None:
     at = 5
     for column in columns:
         if column == "timestamp":
-            timestamp = " ".join(tokens[at: at + 2]) or None
+            timestamp = " ".join(tokens[at : at + 2]) or None
             at += 2
             continue
         if at >= len(tokens):
@@ -288,13 +302,19 @@ def _read_row(tokens: list[str], columns: list[str]) -> Row | None:
     if len(placements) != 2 or any("busbw" not in placement for placement in placements):
         return None
     root = number(tokens[4])
-    return Row(int(tokens[0]), int(tokens[1]), tokens[2], tokens[3], int(root if root is not None else -1), _measure(placements[0]), _measure(placements[1]), timestamp)
+    return Row(
+        int(tokens[0]), int(tokens[1]), tokens[2], tokens[3], int(root if root is not None else -1), _measure(placements[0]), _measure(placements[1]), timestamp
+    )
 
 
 def _measure(values: t.Mapping[str, str]) -> Measure:
     return Measure(
-        number(values.get("time", "")), number(values.get("algbw", "")), number(values.get("busbw", "")),
-        _count(values.get("#wrong", "")), {name: number(values[column]) for column, name in _ITERATION.items() if column in values})
+        number(values.get("time", "")),
+        number(values.get("algbw", "")),
+        number(values.get("busbw", "")),
+        _count(values.get("#wrong", "")),
+        {name: number(values[column]) for column, name in _ITERATION.items() if column in values},
+    )
 
 
 def parse(text: str) -> list[Run]:

@@ -14,7 +14,9 @@ OPEN_FILE = re.compile(r"Permissions for (?P<file>\S{1,400}) are too open", re.A
 TWO_DEFAULTS = re.compile(r"Conflicting default route declarations for (?P<family>IPv[46])(?P<rest>.{0,200})", re.ASCII)
 ERROR = re.compile(
     r"(?:(?P<file>[^\s:]{1,400}\.yaml):(?P<line>\d{1,6}):(?P<column>\d{1,6}): )?(?P<text>(?:Error in network definition|Invalid YAML)\b.{0,300}|"
-    r"unknown renderer '.{0,40}'.{0,60}|.{0,100}missing /prefixlength.{0,60})", re.ASCII)
+    r"unknown renderer '.{0,40}'.{0,60}|.{0,100}missing /prefixlength.{0,60})",
+    re.ASCII,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -76,8 +76,15 @@ def ethtool_json(document: t.Any) -> list[LinkSettings]:
     for entry in document if isinstance(document, list) else []:
         if isinstance(entry, dict) and isinstance(entry.get("ifname"), str) and "link-detected" in entry:
             speed = entry.get("speed")
-            found.append(LinkSettings(entry["ifname"], speed if isinstance(speed, int) and not isinstance(speed, bool) and speed > 0 else None, True,
-                                      entry["link-detected"] is True, str(entry["duplex"]) if isinstance(entry.get("duplex"), str) else None))
+            found.append(
+                LinkSettings(
+                    entry["ifname"],
+                    speed if isinstance(speed, int) and not isinstance(speed, bool) and speed > 0 else None,
+                    True,
+                    entry["link-detected"] is True,
+                    str(entry["duplex"]) if isinstance(entry.get("duplex"), str) else None,
+                )
+            )
     return found
 
 

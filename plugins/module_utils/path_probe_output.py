@@ -19,7 +19,8 @@ LEAST_MTU = 68
 SUMMARY = re.compile(r"(?P<sent>\d{1,9}) packets transmitted, (?P<received>\d{1,9}) (?:packets )?received", re.ASCII)
 LOCAL_LIMIT = re.compile(r"[Mm]essage too long(?:, mtu ?= ?(?P<mtu>\d{1,9}))?", re.ASCII)
 ROUTER_LIMIT = re.compile(r"Frag needed and DF set \(mtu ?= ?(?P<mtu>\d{1,9})\)", re.ASCII)
-TROUBLE = re.compile(r"^\S{0,200}ping: (?!Warning)(?P<text>.+)$|^From \S+ icmp_seq=\d+ (?P<icmp>Destination .+|Time to live exceeded.*)$", re.ASCII | re.MULTILINE)
+TROUBLE = re.compile(r"^\S{0,200}ping: (?!Warning)(?P<text>.+)$|"
+                     r"^From \S+ icmp_seq=\d+ (?P<icmp>Destination .+|Time to live exceeded.*)$", re.ASCII | re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -54,6 +54,8 @@ COMPLETION_NAMES = {
     13: ("rnr_retry_exceeded", "the peer was never ready to receive"),
 }
 
+CLOCK_UNSTABLE = "clock_unstable"
+
 #: In order of precedence: what names a cause goes before what merely follows from one.
 CLASSES: tuple[ErrorClass, ...] = (
     _kind("device_missing", r"^.*(?:IB device \S+ not found|Unable to find the Infiniband/RoCE device|Did not detect devices).*$",
@@ -80,6 +82,9 @@ CLASSES: tuple[ErrorClass, ...] = (
     _kind("peer_lost", r"^.*(?:Couldn't read remote address|Unable to (?:read|write) (?:to|from) socket/rdma_cm|"
           r"Failed to exchange data between server and clients).*$",
           "the peer's tool ended, or has another version or other options"),
+    # Its rows are then 0.00, however much data went over the wire.
+    _kind(CLOCK_UNSTABLE, r"^.*Correlation coefficient r\^2: \S+ < \S+.*$",
+          "the tool could not calibrate the processor's clock (a very busy or emulated processor), so it has no figure"),
 )
 
 

@@ -124,13 +124,19 @@ class PerftestJob:
                 thread.start()
             for thread in threads:
                 thread.join()
-            self._spent.append(time.monotonic() - began)
+            self._spent.append(min(time.monotonic() - began, self._since_last_start(tests)))
             self.folder.write(job_state.RESULT, self.result())
         asking.join(timeout=5)
         with self._lock:
             for record in self._records.values():
                 record["version"] = self._version
         self._status = "done"
+
+    def _since_last_start(self, tests: list[LoadTest]) -> float:
+        """Return the seconds since the last of a round's clients started: what came before was waiting, not measuring."""
+        with self._lock:
+            starts = [self._records[test.id]["started"] for test in tests if test.role == "client" and self._records[test.id]["command"]]
+        return time.time() - max(starts) + 1.0 if starts else float("inf")
 
     def _keep_step(self, number: int, until: float) -> None:
         """Wait until every node that lives has ended the rounds before ``number``."""

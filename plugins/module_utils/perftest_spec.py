@@ -32,6 +32,8 @@ class LoadTest:
     ``round`` orders the tests; those of a round run at once, ``concurrent`` of them in the whole cluster.
     ``address`` is the own address on the fabric, which chooses the GID. ``server_address`` is the server's
     management address: there the tools exchange their parameters. ``seconds`` is the time of data transfer.
+    ``qp_timeout`` is the exponent n of the time to wait for an acknowledgement, 4.096 us x 2^n (InfiniBand's
+    Local ACK Timeout).
     """
 
     id: str
@@ -51,6 +53,7 @@ class LoadTest:
     size_bytes: int | None = None
     queue_pairs: int | None = None
     iterations: int | None = None
+    qp_timeout: int | None = None
 
     @property
     def latency(self) -> bool:
@@ -131,6 +134,7 @@ def command(test: LoadTest, program: str, gid_index: int) -> list[str]:
         line += ["-D", str(test.seconds), "--report_gbits", "-F", "-s", str(test.size_bytes or 65536)]
         line += ["-b"] if test.bidirectional else []
         line += ["-q", str(test.queue_pairs)] if test.queue_pairs else []
+    line += ["-u", str(test.qp_timeout)] if test.qp_timeout else []
     if ":" in test.server_address:
         line.append("--ipv6-addr")
     return line + ([test.server_address] if test.role == "client" else [])
@@ -153,7 +157,8 @@ def _test(data: Any, index: int) -> LoadTest:
         concurrent=_integer(data, "concurrent", where, 1, 100000, 1),
         size_bytes=_integer(data, "size_bytes", where, 1, 2**30, 0) or None,
         queue_pairs=_integer(data, "queue_pairs", where, 1, 1024, 0) or None,
-        iterations=_integer(data, "iterations", where, 5, 10**8, 0) or None)
+        iterations=_integer(data, "iterations", where, 5, 10**8, 0) or None,
+        qp_timeout=_integer(data, "qp_timeout", where, 1, 31, 0) or None)
 
 
 def _plain_record(record: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from ansible_collections.dgxspark.fabric.plugins.module_utils import device_state, listening_socket, perftest_record
 from ansible_collections.dgxspark.fabric.plugins.module_utils.job_state import StateFolder
 from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_contact import Contact, TestEnded
-from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_errors import COMPLETION_NAMES
+from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_errors import CLOCK_UNSTABLE, COMPLETION_NAMES
 from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_record import GENERIC, Outcome
 from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_spec import JobSpec, LoadTest, command
 from ansible_collections.dgxspark.fabric.plugins.module_utils.rendezvous import Rendezvous
@@ -29,7 +29,8 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils.tool_process impor
 
 ATTEMPTS = 2
 #: Errors of a single work request, which a passing disturbance can cause as well as a fault.
-COMPLETION_ERRORS = ("completion_error", *(name for name, dummy in COMPLETION_NAMES.values()))
+#: Errors that may pass: completion errors, and a clock that the tool could not calibrate.
+PASSING_ERRORS = ("completion_error", CLOCK_UNSTABLE, *(name for name, dummy in COMPLETION_NAMES.values()))
 FIREWALL = "a firewall on the management network {} it; open the ports from fabric_test_port_base up there"
 
 
@@ -103,7 +104,7 @@ class TestEnd:
     def run(self) -> tuple[Outcome, int]:
         """Return the outcome and the number of attempts.
 
-        A test is repeated once when addresses changed while it ran, or when a work request ended with an error:
+        A test is repeated once when addresses changed while it ran, when a work request ended with an error, or without a clock:
         the repetition tells a passing disturbance from a fault. What came before is kept as ``earlier``.
         """
         earlier: list[dict[str, str | None]] = []
@@ -114,7 +115,7 @@ class TestEnd:
             peer = self._exchange(key, outcome)
             outcome = self._with_peer(outcome, peer)
             # Both ends decide by the same two published outcomes, so they decide alike.
-            if not (changed or peer.changed or (errors | {peer.error}) & set(COMPLETION_ERRORS)) or not peer.reached("finished"):
+            if not (changed or peer.changed or (errors | {peer.error}) & set(PASSING_ERRORS)) or not peer.reached("finished"):
                 break
             earlier.append({"status": outcome.status, "error": outcome.error, "message": outcome.message})
         if (outcome.changed or peer.changed) and outcome.status == "ok":

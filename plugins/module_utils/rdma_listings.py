@@ -16,13 +16,19 @@ import typing as t
 
 IBDEV2NETDEV = re.compile(
     r"^\s*(?:[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d )?(?P<device>[A-Za-z][\w.-]{0,60}) (?:\(.{0,200}?\) .{0,120}?)?port (?P<port>\d{1,3})"
-    r"(?: \([A-Z]{1,12}\s*\))? (?:==>|<===>) (?P<netdev>[\w.-]{0,40}) ?\((?P<state>Up|Down|NA)\)", re.ASCII)
+    r"(?: \([A-Z]{1,12}\s*\))? (?:==>|<===>) (?P<netdev>[\w.-]{0,40}) ?\((?P<state>Up|Down|NA)\)",
+    re.ASCII,
+)
 RDMA_LINK = re.compile(
     r"^\s*link (?P<device>[A-Za-z][\w.-]{0,60})/(?P<port>\d{1,3}) .{0,200}?state (?P<state>[A-Z_]{1,20})(?: physical_state (?P<physical>[A-Z_]{1,20}))?"
-    r"(?: netdev (?P<netdev>[\w.-]{1,40}))?", re.ASCII)
+    r"(?: netdev (?P<netdev>[\w.-]{1,40}))?",
+    re.ASCII,
+)
 GID_ROW = re.compile(
     r"^\s*(?P<device>[A-Za-z][\w.-]{0,60})\s+(?P<port>\d{1,3})\s+(?P<index>\d{1,5})\s+(?P<gid>(?:[0-9a-fA-F]{4}:){7}[0-9a-fA-F]{4})"
-    r"(?:\s+(?P<ipv4>\d{1,3}(?:\.\d{1,3}){3}))?\s+(?P<version>v1|v2)(?:\s+(?P<netdev>[\w.-]{1,40}))?\s*$", re.ASCII)
+    r"(?:\s+(?P<ipv4>\d{1,3}(?:\.\d{1,3}){3}))?\s+(?P<version>v1|v2)(?:\s+(?P<netdev>[\w.-]{1,40}))?\s*$",
+    re.ASCII,
+)
 HCA = re.compile(r"^\s*hca_id:\s+(?P<device>\S{1,60})", re.ASCII)
 FIELD = re.compile(r"^\s*(?P<key>state|active_mtu|fw_ver|link_layer|max_mtu):\s+(?P<value>\S{1,60})", re.ASCII)
 

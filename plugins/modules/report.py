@@ -10,7 +10,10 @@ short_description: Judge a run and write its report on the controller
 version_added: "0.1.0"
 author: dgxspark.fabric contributors (@dgxspark)
 description:
-  - Judges what was planned, observed and measured, and writes C(report.json), C(summary.md) and C(<host>.json) into a folder of its own for each run.
+  - Judges what was planned, observed and measured, and writes C(report.json), C(report.html), C(summary.md), C(junit.xml), C(fabric.prom)
+    and for each host C(<host>.json) and C(<host>.html) into a folder of its own for each run.
+  - Compares the run with the last good one and with a named baseline.
+  - Passwords, tokens and keys are masked in every file.
   - Prints the summary for people, failures first, then one line for each cable and rail.
   - Runs wholly on the controller, as the user who runs Ansible. No host is connected to, so the task may run on a host that is down.
   - Never fails because of a bad verdict; look at RV(verdict) for that.
@@ -35,9 +38,29 @@ options:
       - A relative path starts at the current directory.
     type: path
   keep:
-    description: How many runs of a cluster to keep, the new one included.
+    description: How many runs of a cluster to keep, the new one included. Runs that the new one was compared with are kept beyond that number.
     type: int
     default: 20
+  redact:
+    description: Whether to replace MAC addresses, GUIDs and serial numbers by names such as C(mac-1), the same wherever one appears.
+    type: bool
+    default: false
+  baseline:
+    description:
+      - A run to compare with, as a run id or as the path of a report or of its folder.
+      - With O(results) it is added to the last good run; with O(source) it alone is compared with.
+    type: str
+  noise_percent:
+    description: By how much two figures of one test may differ, in percent, where fewer than three good runs are stored to tell its noise.
+    type: float
+    default: 10.0
+  scenarios:
+    description:
+      - Stored runs for the table of scenarios, each with C(name) and C(run) (run id or path).
+      - An entry may state C(network), C(nodes), C(nccl), C(inference) and C(p95) itself, for what was measured elsewhere.
+    type: list
+    elements: dict
+    default: []
   started:
     description: When the run began, ISO 8601 in UTC. By default the time of the report.
     type: str
@@ -72,6 +95,11 @@ EXAMPLES = r"""
       - id: rdma.rail_bandwidth
         warn: 80
         fail: 60
+
+- name: Compare two stored runs
+  dgxspark.fabric.report:
+    source: reports/lab/latest
+    baseline: 20261130T221500Z-ab12
 """
 
 RETURN = r"""
@@ -92,6 +120,11 @@ summary:
   returned: success
   type: list
   elements: str
+comparison:
+  description: What changed against other runs; C(docs/report.schema.json) describes it.
+  returned: success
+  type: list
+  elements: dict
 cables:
   description: Status of every cable by its name.
   returned: success

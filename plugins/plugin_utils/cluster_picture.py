@@ -21,12 +21,16 @@ WIDE, NARROW = 720.0, 360.0
 NODE_HEIGHT = 34.0
 RAIL_GAP = 3.2
 PARALLEL_GAP = 52.0
+CLOSE_GAP = 22.0
 CHARACTER = 6.5
 LINE_HEIGHT = 15.0
 NAME_LENGTH = {WIDE: 16, NARROW: 11}
 SWITCH = "switch"
 
 Point = tuple[float, float]
+
+#: Left, top, right, bottom.
+Area = tuple[float, float, float, float]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,14 +196,16 @@ def free(plan: Mapping[str, Any], wires: list[Wire], width: float) -> tuple[list
     taken = [(one.x - one.width / 2, one.y - one.height / 2, one.x + one.width / 2, one.y + one.height / 2) for one in boxes]
     for wire in wires:
         key = frozenset((wire.first, wire.second))
-        offset = (seen.get(key, 0) - (between[key] - 1) / 2) * PARALLEL_GAP
+        offset = (seen.get(key, 0) - (between[key] - 1) / 2) * (PARALLEL_GAP if len(order) == 2 else CLOSE_GAP)
         seen[key] = seen.get(key, 0) + 1
         first, second = at[wire.first], at[wire.second]
         upright = abs(first.x - second.x) < abs(first.y - second.y)
         shift = (0.0, offset) if not upright else (offset, 0.0)
         ends = [(one.x + shift[0], one.y + shift[1]) for one in (first, second)]
         kind = "line" if shape == "ring" and upright or width == WIDE and shape == "pair" else "stack"
-        lines.append(line(wire, first, second, ends[0], ends[1], kind, hidden=crowded and wire.status == "pass", taken=taken))
+        # Labels of cables beside each other stand apart along them.
+        place = (seen[key] - 0.5) / between[key] * 0.8 + 0.1 if between[key] > 1 and len(order) > 2 else None
+        lines.append(line(wire, first, second, ends[0], ends[1], kind, crowded and wire.status == "pass", taken, place))
     return boxes, lines
 
 
@@ -233,7 +239,7 @@ def circle(order: list[str], width: float, box: float) -> list[Box]:
     """Put nodes round a circle, the switch in its middle."""
     outer = [name for name in order if name != SWITCH]
     across = max(width, len(outer) * (box + 6) / math.pi + box + 16)
-    tall = max(across * 0.72, 320.0)
+    tall = across * (0.72 if width == WIDE else 1.3)
     boxes = []
     for place, name in enumerate(outer):
         angle = 2 * math.pi * place / len(outer) - math.pi / 2
@@ -244,7 +250,7 @@ def circle(order: list[str], width: float, box: float) -> list[Box]:
 
 
 def line(
-    wire: Wire, first: Box, second: Box, start: Point, end: Point, kind: str, hidden: bool = False, taken: list[tuple[float, float, float, float]] | None = None
+    wire: Wire, first: Box, second: Box, start: Point, end: Point, kind: str, hidden: bool = False, taken: list[Area] | None = None, place: float | None = None
 ) -> dict[str, Any]:
     """Return a cable's two rails, its ports and its label, between two points within its boxes."""
     one, two = first.edge(end, start), second.edge(start, end)
@@ -253,15 +259,16 @@ def line(
     if across[1] < -1e-6 or abs(across[1]) < 1e-6 and across[0] < 0:
         across = (-across[0], -across[1])  # rail a above, or left of, rail b
     rails = []
-    for place, row in enumerate(wire.rails):
-        side = 0.0 if len(wire.rails) == 1 else (-1.0 if place == 0 else 1.0)
+    for number, row in enumerate(wire.rails):
+        side = 0.0 if len(wire.rails) == 1 else (-1.0 if number == 0 else 1.0)
         shift = (across[0] * side, across[1] * side)
         rails.append({"x1": one[0] + shift[0], "y1": one[1] + shift[1], "x2": two[0] + shift[0], "y2": two[1] + shift[1], "status": row["status"]})
     ports = [{"x": spot[0], "y": spot[1], "text": str(port)} for spot, port in ((one, wire.first_port), (two, wire.second_port)) if port != ""]
-    return {"name": wire.name, "status": wire.status, "title": wire.title(), "rails": rails, "ports": ports, "label": None if hidden else label(wire, one, two, kind, taken)}
+    told = None if hidden else label(wire, one, two, kind, taken, place)
+    return {"name": wire.name, "status": wire.status, "title": wire.title(), "rails": rails, "ports": ports, "label": told}
 
 
-def label(wire: Wire, one: Point, two: Point, kind: str, taken: list[tuple[float, float, float, float]] | None) -> dict[str, Any]:
+def label(wire: Wire, one: Point, two: Point, kind: str, taken: list[Area] | None, place: float | None) -> dict[str, Any]:
     """Return the label of a cable, on the cable and clear of what stands there already."""
     texts = [{"text": " ".join(part for part in (row["rail"], figure_text(row), SIGNS[row["status"]]) if part), "status": row["status"]} for row in wire.rails]
     longest = max((len(text["text"]) for text in texts), default=1)
@@ -269,20 +276,20 @@ def label(wire: Wire, one: Point, two: Point, kind: str, taken: list[tuple[float
     width = columns * (longest * CHARACTER + 8) + 4
     height = LINE_HEIGHT * (1 if kind == "line" else len(texts)) + 5
     areas = []
-    for share in (0.5, 0.4, 0.6, 0.32, 0.68):
+    for share in ((0.5, 0.4, 0.6, 0.32, 0.68) if place is None else (place, 0.5)):
         x, y = one[0] + (two[0] - one[0]) * share, one[1] + (two[1] - one[1]) * share
         areas.append((x - width / 2, y - height / 2, x + width / 2, y + height / 2))
     area = min(areas, key=lambda candidate: sum(overlap(candidate, other) for other in taken or ()))
     if taken is not None:
         taken.append(area)
     left, top = area[0], area[1]
-    for place, text in enumerate(texts):
-        column, row = (place, 0) if kind == "line" else (0, place)
+    for number, text in enumerate(texts):
+        column, row = (number, 0) if kind == "line" else (0, number)
         text.update(x=left + 2 + (column + 0.5) * (width - 4) / columns, y=top + 2.5 + LINE_HEIGHT * (row + 0.74))
     return {"x": left, "y": top, "width": width, "height": height, "texts": texts}
 
 
-def overlap(one: tuple[float, float, float, float], two: tuple[float, float, float, float]) -> float:
+def overlap(one: Area, two: Area) -> float:
     """Return the area that two rectangles share."""
     return max(0.0, min(one[2], two[2]) - max(one[0], two[0])) * max(0.0, min(one[3], two[3]) - max(one[1], two[1]))
 

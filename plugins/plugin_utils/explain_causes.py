@@ -59,8 +59,20 @@ class Explanation:
         self._found: dict[tuple[str, str, str, str], Finding] = {}
 
     def add(
-        self, cause_id: str, subject: str, *, status: str | None = None, scope: str = "cluster", nodes: Iterable[str] = (), rail: str | None = None,
-        cable: str | None = None, actual: Any = None, expected: Any = None, unit: str = "", evidence: Mapping[str, Any] | None = None, **names: Any,
+        self,
+        cause_id: str,
+        subject: str,
+        *,
+        status: str | None = None,
+        scope: str = "cluster",
+        nodes: Iterable[str] = (),
+        rail: str | None = None,
+        cable: str | None = None,
+        actual: Any = None,
+        expected: Any = None,
+        unit: str = "",
+        evidence: Mapping[str, Any] | None = None,
+        **names: Any,
     ) -> None:
         """Add a finding.
 
@@ -80,9 +92,22 @@ class Explanation:
             sentence = cause.missing
         healthy = status in ("pass", "skip") and cause.status not in ("pass", "skip")
         finding = Finding(
-            id=cause.id, layer=cause.layer, scope=scope, subject=mask(subject), status=status, nodes=tuple(node for node in nodes if node), cable=cable, rail=rail,
-            actual=mask_data(actual), expected=mask_data(expected), unit=unit, message=mask(fill(sentence, texts)),
-            cause="" if healthy else mask(fill(cause.cause, texts)), fix="" if healthy else mask(fill(cause.fix, texts)), evidence=mask_data(dict(evidence or {})))
+            id=cause.id,
+            layer=cause.layer,
+            scope=scope,
+            subject=mask(subject),
+            status=status,
+            nodes=tuple(node for node in nodes if node),
+            cable=cable,
+            rail=rail,
+            actual=mask_data(actual),
+            expected=mask_data(expected),
+            unit=unit,
+            message=mask(fill(sentence, texts)),
+            cause="" if healthy else mask(fill(cause.cause, texts)),
+            fix="" if healthy else mask(fill(cause.fix, texts)),
+            evidence=mask_data(dict(evidence or {})),
+        )
         self._found.setdefault((finding.id, finding.subject, finding.status, finding.message), finding)
 
     def has(self, cause_id: str, *statuses: str) -> bool:

@@ -12,8 +12,19 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import (
-    address_watch, cabling_list, environment_text, ip_link, iperf3_output, kernel_log, mpirun_output, netplan_messages, networkmanager_listing, nccl_tests_json,
-    nic_listings, rdma_listings)
+    address_watch,
+    cabling_list,
+    environment_text,
+    ip_link,
+    iperf3_output,
+    kernel_log,
+    mpirun_output,
+    netplan_messages,
+    networkmanager_listing,
+    nccl_tests_json,
+    nic_listings,
+    rdma_listings,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,10 +47,14 @@ def _entries(*keys: str) -> Callable[[Any], bool]:
 
 
 PERFTEST = (
-    r"^\s*#bytes\s+(?:#sl\s+)?#iterations\s|^\s{10,}(?:RDMA_Write|RDMA_Read|Send|Atomic)\w* .*Test\s*$|Couldn't connect to \S+:\d+|Unable to init the socket connection"
-    r"|IB device \S+ not found|Found Incompatibility issue with GID types|Failed to modify QP|Unable to Connect the HCA's|Unexpected CM event|Did not detect devices"
-    r"|Failed status[ -]|Completion with error|Unable to find the Infiniband/RoCE device|Port number \d+ state is|BW result is below bw limit|Gid index should be between"
-    r"|Couldn't read remote address|Couldn't listen to port|Failed to exchange data between server|Couldn't allocate MR|\* Waiting for client to connect|rdma_bind_addr failed"
+    r"^\s*#bytes\s+(?:#sl\s+)?#iterations\s|^\s{10,}(?:RDMA_Write|RDMA_Read|Send|Atomic)\w* .*Test\s*$"
+    r"|Couldn't connect to \S+:\d+|Unable to init the socket connection"
+    r"|IB device \S+ not found|Found Incompatibility issue with GID types|Failed to modify QP|Unable to Connect the HCA's|Unexpected CM event"
+    r"|Did not detect devices"
+    r"|Failed status[ -]|Completion with error|Unable to find the Infiniband/RoCE device|Port number \d+ state is|BW result is below bw limit"
+    r"|Gid index should be between"
+    r"|Couldn't read remote address|Couldn't listen to port|Failed to exchange data between server|Couldn't allocate MR"
+    r"|(?:^|[\s/])ib_(?:write|read|send|atomic)_(?:bw|lat)\s|\* Waiting for client to connect|rdma_bind_addr failed"
 )
 NCCL_TESTS = (
     r"^# nccl-tests version|^#\s+Rank\s+\d+ |^# Avg bus bandwidth|^# Out of bounds values|^# Collective test|^#\s+size\s+count\s+type|^#? *nThread \d+ nGpus"
@@ -49,16 +64,30 @@ NCCL_TESTS = (
 #: In the order in which kinds are told.
 KINDS: tuple[Kind, ...] = (
     Kind("perftest", "perftest, text (ib_write_bw, ib_read_bw, ib_send_bw, latency tools)", line=_pattern(PERFTEST)),
-    Kind("perftest_json", "perftest, JSON (--out_json)", document=lambda document: isinstance(document, dict) and "test_info" in document and "results" in document),
+    Kind(
+        "perftest_json",
+        "perftest, JSON (--out_json)",
+        document=lambda document: isinstance(document, dict) and "test_info" in document and "results" in document,
+    ),
     Kind("nccl_tests", "nccl-tests, text (all_reduce_perf and others)", line=_pattern(NCCL_TESTS)),
     Kind("nccl_tests_json", "nccl-tests, JSON (-J)", document=nccl_tests_json.looks_like),
     Kind("nccl_debug", "NCCL's log (NCCL_DEBUG=INFO)"),
     Kind("iperf3", "iperf3, JSON (-J)", document=iperf3_output.looks_like),
     Kind("mpirun", "mpirun, ssh and loader messages", line=lambda line: any(signature.pattern.search(line) for signature in mpirun_output.SIGNATURES)),
-    Kind("ibdev2netdev", "ibdev2netdev or rdma link", line=lambda line: rdma_listings.ibdev2netdev((line,)), document=_entries("ifname", "state", "physical_state")),
+    Kind(
+        "ibdev2netdev",
+        "ibdev2netdev or rdma link",
+        line=lambda line: rdma_listings.ibdev2netdev((line,)),
+        document=_entries("ifname", "state", "physical_state"),
+    ),
     Kind("show_gids", "show_gids", line=lambda line: rdma_listings.show_gids((line,))),
     Kind("ibv_devinfo", "ibv_devinfo", line=_pattern(r"^\s*hca_id:\s+\S|^\s*active_mtu:\s+\d")),
-    Kind("ethtool", "ethtool", line=_pattern(r"^\s*Settings for \S+:|^\s*Speed: (?:\d+Mb/s|Unknown)|^\s*Link detected: (?:yes|no)"), document=_entries("ifname", "link-detected")),
+    Kind(
+        "ethtool",
+        "ethtool",
+        line=_pattern(r"^\s*Settings for \S+:|^\s*Speed: (?:\d+Mb/s|Unknown)|^\s*Link detected: (?:yes|no)"),
+        document=_entries("ifname", "link-detected"),
+    ),
     Kind("lspci", "lspci -vv", line=_pattern(r"LnkSta:\s*Speed .*Width x\d")),
     Kind("pci_functions", "names and PCI addresses of interfaces", line=lambda line: nic_listings.pci_functions((line,))),
     Kind("ip_link", "ip -j link and ip -j addr", document=ip_link.looks_like),

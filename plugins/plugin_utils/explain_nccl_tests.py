@@ -25,14 +25,34 @@ CEILING_SLACK = 1.16  # two cables of one pair reach 28 of 24.5 GB/s
 FLAT = 0.85
 
 SIGNATURES: tuple[tuple[float, float, str, str, str], ...] = (
-    (4.5, 9.0, " That is the degraded state of the network chip.", "The ConnectX-7 came up in a state that gives 13 Gb/s although link and PCIe are clean.",
-     "Power off both nodes, unplug them, wait a minute, and start again. A reboot is not enough."),
-    (0.0, 30.0, " So little is no loss on a cable.", "NCCL_IB_HCA is not set, the MTU is 1500, NCCL is a development build, or TCP carried it.",
-     "Run again with NCCL_DEBUG=INFO; set NCCL_IB_HCA to both twins, MTU 9000, and use a release of NCCL."),
-    (43.0, 57.5, " That is one rail of two.", "One twin carries nothing: it has no address, is not in NCCL_IB_HCA, or is down; or both cables of a node were used at once.",
-     "See that both twins of each used port are up, have addresses and MTU 9000, and stand in NCCL_IB_HCA."),
-    (0.0, 1000.0, "", "The MTU is 1500 (RDMA MTU 1024), the link runs at 100 Gb/s, or something else used the cable.",
-     "Measure each rail with ib_write_bw, and give explain that output."),
+    (
+        4.5,
+        9.0,
+        " That is the degraded state of the network chip.",
+        "The ConnectX-7 came up in a state that gives 13 Gb/s although link and PCIe are clean.",
+        "Power off both nodes, unplug them, wait a minute, and start again. A reboot is not enough.",
+    ),
+    (
+        0.0,
+        30.0,
+        " So little is no loss on a cable.",
+        "TCP carried it, NCCL_IB_HCA is not set, the MTU is 1500, NCCL is a development build, or the network chip is degraded.",
+        "Run again with NCCL_DEBUG=INFO; set NCCL_IB_HCA to both twins, MTU 9000, and use a release of NCCL.",
+    ),
+    (
+        43.0,
+        57.5,
+        " That is one rail of two.",
+        "One twin carries nothing: it has no address, is not in NCCL_IB_HCA, or is down; or both cables of a node were used at once.",
+        "See that both twins of each used port are up, have addresses and MTU 9000, and stand in NCCL_IB_HCA.",
+    ),
+    (
+        0.0,
+        1000.0,
+        "",
+        "The MTU is 1500 (RDMA MTU 1024), the link runs at 100 Gb/s, or something else used the cable.",
+        "Measure each rail with ib_write_bw, and give explain that output.",
+    ),
 )
 
 
@@ -45,7 +65,8 @@ def read(section: Section, told: Explanation) -> list[Run]:
             reader.line(line)
         runs.extend(reader.runs)
     for text in [json.dumps(document) for kind, document in section.documents if kind == "nccl_tests_json"] + [
-            text for kind, text in section.broken if kind == "nccl_tests_json"]:
+        text for kind, text in section.broken if kind == "nccl_tests_json"
+    ]:
         try:
             document = nccl_tests_json.parse(text)
         except nccl_tests_json.NcclTestsJsonError:
@@ -61,11 +82,11 @@ def read(section: Section, told: Explanation) -> list[Run]:
     return runs
 
 
-def explain(section: Section, runs: Sequence[Run], context: Context, told: Explanation, void: bool, socket: bool, log_ranks: int) -> None:
+def explain(section: Section, runs: Sequence[Run], context: Context, told: Explanation, void: bool, transport: str, log_ranks: int) -> None:
     """Add what the runs of a section show.
 
     :param void: the GID table changed meanwhile: no figure counts
-    :param socket: TCP carried the data: the figure says nothing about the fabric
+    :param transport: "socket" (TCP carried the data: the figure says nothing about the fabric), "rdma", or "" where no log tells
     :param log_ranks: how many ranks NCCL's log names, for a table whose head was cut off
     """
     alone = nccl_tests_output.one_rank_jobs(runs)
@@ -76,7 +97,7 @@ def explain(section: Section, runs: Sequence[Run], context: Context, told: Expla
         failed = failures(section, run, told)
         checks(section, run, told, failed)
         if not alone and not failed:
-            bandwidth(section, run, context, told, void, socket, log_ranks)
+            bandwidth(section, run, context, told, void, transport, log_ranks)
 
 
 def failures(section: Section, run: Run, told: Explanation) -> bool:
@@ -112,7 +133,7 @@ def checks(section: Section, run: Run, told: Explanation, failed: bool) -> None:
         told.add("nccl.incomplete", section.label, why=f"the closing lines are missing, {last}", evidence=evidence)
 
 
-def bandwidth(section: Section, run: Run, context: Context, told: Explanation, void: bool, socket: bool, log_ranks: int) -> None:
+def bandwidth(section: Section, run: Run, context: Context, told: Explanation, void: bool, transport: str, log_ranks: int) -> None:
     """Judge the largest size; the printed average is over all sizes and no measure of a link, unless there is nothing else."""
     row = run.largest
     ranks = run.ranks or log_ranks
@@ -126,12 +147,15 @@ def bandwidth(section: Section, run: Run, context: Context, told: Explanation, v
     limits = LIMITS_ROUND_A_RING if ranks > 2 and context.topology != "switch" else LIMITS_POINT_TO_POINT
     expected = context.cable_gbytes_per_s
     percent = 100 * figure / expected
-    reason = None
     if ranks == 1:
-        reason = "one rank alone moves nothing over the fabric"
+        told.add("nccl.one_rank", section.label, nodes=run.hosts, hosts=run.hosts, collective=collective, evidence={"file": section.file})
+        return
+    reason = None
+    if run.out_of_bounds_failed or any(entry.wrong for entry in run.rows):
+        reason = f"the data is wrong, {figure:g} GB/s does not matter"
     elif void:
         reason = f"the GID table changed during the run, {figure:g} GB/s does not count"
-    elif socket and context.network == "IB":
+    elif transport == "socket" and context.network == "IB":
         reason = f"TCP carried the data, {figure:g} GB/s says nothing about the cables"
     elif row is not None and row.size_bytes < LEAST_SIZE:
         reason = f"the largest size is {row.size_bytes} bytes, below {LEAST_SIZE} latency decides"
@@ -149,9 +173,22 @@ def bandwidth(section: Section, run: Run, context: Context, told: Explanation, v
         told.add("nccl.ceiling", section.label, nodes=run.hosts, **common)
         return
     status = "fail" if percent < limits[1] else "warn" if percent < limits[0] else "pass"
-    hint, why, what = next((entry[2:] for entry in SIGNATURES if entry[0] <= percent < entry[1]), ("", "", ""))
-    told.add("nccl.bandwidth", section.label, status=status, nodes=run.hosts, collective=collective, ranks=ranks or "an unknown number of", size=size,
-             percent=round(percent), hint=hint + flat(run), why=why, what=what, **common)
+    signatures = SIGNATURES if transport == "rdma" else SIGNATURES[1:]  # without proof of RDMA so little may be TCP as well
+    hint, why, what = next((entry[2:] for entry in signatures if entry[0] <= percent < entry[1]), ("", "", ""))
+    told.add(
+        "nccl.bandwidth",
+        section.label,
+        status=status,
+        nodes=run.hosts,
+        collective=collective,
+        ranks=ranks or "an unknown number of",
+        size=size,
+        percent=round(percent),
+        hint=hint + flat(run),
+        why=why,
+        what=what,
+        **common,
+    )
 
 
 def flat(run: Run) -> str:

@@ -17,10 +17,22 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.explain_source imp
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rules import load_rules
 
 ERROR_CAUSES = {
-    "device_missing": "rdma.device_missing", "link_down": "rdma.link_down", "gid_index": "rdma.gid_index_range", "gid_mismatch": "rdma.gid_mismatch",
-    "rdma_cm": "rdma.cm", "qp_connect": "rdma.qp_connect", "memory_registration": "rdma.memory_registration", "port_taken": "rdma.port_taken",
-    "bad_option": "rdma.options", "parameter_mismatch": "rdma.options", "version_gap": "rdma.version_gap", "below_limit": "rdma.below_limit",
-    "connect_failed": "rdma.connect_failed", "peer_lost": "rdma.peer_lost", "link_lost": "rdma.link_lost", "transport_retry_exceeded": "rdma.transport_retry",
+    "device_missing": "rdma.device_missing",
+    "link_down": "rdma.link_down",
+    "gid_index": "rdma.gid_index_range",
+    "gid_mismatch": "rdma.gid_mismatch",
+    "rdma_cm": "rdma.cm",
+    "qp_connect": "rdma.qp_connect",
+    "memory_registration": "rdma.memory_registration",
+    "port_taken": "rdma.port_taken",
+    "bad_option": "rdma.options",
+    "parameter_mismatch": "rdma.options",
+    "version_gap": "rdma.version_gap",
+    "below_limit": "rdma.below_limit",
+    "connect_failed": "rdma.connect_failed",
+    "peer_lost": "rdma.peer_lost",
+    "link_lost": "rdma.link_lost",
+    "transport_retry_exceeded": "rdma.transport_retry",
 }
 #: Bounds of the degraded state of the network chip, Gb/s, and the rate from which a rail is one that should give more.
 DEGRADED_GBPS = (8.0, 25.0)
@@ -30,6 +42,7 @@ LEAST_SIZE = 32768
 CEILING_SLACK = 1.05
 LEADING = re.compile(r"^ {0,4}(?=#bytes|local address:|remote address:|GID: |\d{1,18}\s+\d|[A-Z][A-Za-z_*. ]{2,24}:)")
 STARTS = re.compile(r"^\s*(?:-{20,}|\*{10,}|\* Waiting for client|WARNING: BW peak)|^\s*$")
+COMMAND = re.compile(r"(?:^|[\s/])ib_(?:write|read|send|atomic)_(?:bw|lat)\s", re.ASCII | re.MULTILINE)
 LENIENT = re.compile(r"\b(?P<key>BW_average|bw_avg|t_typical|t_avg)\"?\s*:\s*(?P<value>[0-9.]{1,20})", re.ASCII)
 
 
@@ -59,6 +72,8 @@ def explain(section: Section, context: Context, told: Explanation) -> None:
         try:
             output = perftest_output.parse(text)
         except perftest_output.PerftestOutputError:
+            if COMMAND.search(text):  # the command and its exit status, and nothing between
+                told.add("rdma.measured", section.label, scope="rail", device="an RDMA device", why=": the tool printed nothing", evidence={"file": section.file})
             continue
         one_run(section, text, output, context, told)
 
@@ -80,7 +95,9 @@ def one_run(section: Section, text: str, output: perftest_output.PerftestOutput,
         return
     latency = perftest_output.latency_of(output)
     if latency is not None:
-        told.add("rdma.latency", section.label, actual=latency.typical_us or latency.average_us, unit="us", size=latency.size_bytes, p99=latency.p99_us, **common)
+        told.add(
+            "rdma.latency", section.label, actual=latency.typical_us or latency.average_us, unit="us", size=latency.size_bytes, p99=latency.p99_us, **common
+        )
     elif output.error:
         return
     elif output.bandwidth:
@@ -121,6 +138,7 @@ def bandwidth(
 
 def explain_json(section: Section, told: Explanation) -> None:
     """Add what perftest's JSON shows; the text of the same run, where it is there, is the judge."""
+    alone = "warn" if "perftest" in section.kinds else "unknown"
     for kind, document in section.documents:
         if kind != "perftest_json":
             continue
@@ -130,12 +148,17 @@ def explain_json(section: Section, told: Explanation) -> None:
                 _json_figure(section, key, results[key], told)
                 break
         else:
-            told.add("rdma.json", section.label, value="it has no BW_average and no t_avg", evidence={"file": section.file})
+            told.add("rdma.json", section.label, status=alone, value="it has no BW_average and no t_avg", evidence={"file": section.file})
     for kind, text in section.broken:
         if kind == "perftest_json":
             match = LENIENT.search(text)
-            told.add("rdma.json", section.label, value=f"{match['key']} {match['value']} read, its unit is not recorded" if match else "it names no figure",
-                     evidence={"file": section.file})
+            told.add(
+                "rdma.json",
+                section.label,
+                status=alone,
+                value=f"{match['key']} {match['value']} read, its unit is not recorded" if match else "it names no figure",
+                evidence={"file": section.file},
+            )
 
 
 def _json_figure(section: Section, key: str, value: float, told: Explanation) -> None:
@@ -162,8 +185,25 @@ def explain_iperf3(section: Section, context: Context, told: Explanation) -> Non
             told.add("tcp.unmeasured", section.label, scope="rail", evidence=evidence)
             continue
         note = f" iperf3 {output.version} serves all streams in one thread, the limit may be the tool's." if output.one_thread else ""
-        told.add("tcp.bandwidth", section.label, scope="rail", actual=round(output.received_gbps, 3), unit="Gb/s", peer=output.remote_host, streams=output.streams,
-                 note=note, evidence={**evidence, "retransmits": output.retransmits})
+        told.add(
+            "tcp.bandwidth",
+            section.label,
+            scope="rail",
+            actual=round(output.received_gbps, 3),
+            unit="Gb/s",
+            peer=output.remote_host,
+            streams=output.streams,
+            note=note,
+            evidence={**evidence, "retransmits": output.retransmits},
+        )
         if output.path_mtu_bytes is not None and output.path_mtu_bytes < 9000:
-            told.add("tcp.path_mtu", section.label, scope="rail", actual=output.path_mtu_bytes, expected=9000, unit="bytes", peer=output.remote_host, evidence=evidence)
-
+            told.add(
+                "tcp.path_mtu",
+                section.label,
+                scope="rail",
+                actual=output.path_mtu_bytes,
+                expected=9000,
+                unit="bytes",
+                peer=output.remote_host,
+                evidence=evidence,
+            )

@@ -29,12 +29,15 @@ YAML_LIMIT = 2**20
 DOCUMENT_ATTEMPTS = 2000
 
 #: Lines that say from which host the following text is.
-HOST_MARKS = tuple(re.compile(pattern, re.ASCII) for pattern in (
-    r"^#?\s*\$ \((?P<host>[A-Za-z][\w.-]{0,62})\) ",
-    r"^[\w.-]{1,32}@(?P<host>[A-Za-z][\w.-]{0,62}):[^\s]{0,200}[$#] ",
-    r"^(?P<host>[A-Za-z][\w.-]{0,62}) \| (?:CHANGED|SUCCESS|FAILED) \| rc=\d+ >>",
-    r"^(?:#{1,3}|={2,5}|-{2,5}) ?(?P<host>[A-Za-z][A-Za-z-]{0,40}\d{1,4})(?: ?={2,5}| ?-{2,5}|:)?\s*$",
-))
+HOST_MARKS = tuple(
+    re.compile(pattern, re.ASCII)
+    for pattern in (
+        r"^#?\s*\$ \((?P<host>[A-Za-z][\w.-]{0,62})\) ",
+        r"^[\w.-]{1,32}@(?P<host>[A-Za-z][\w.-]{0,62}):[^\s]{0,200}[$#] ",
+        r"^(?P<host>[A-Za-z][\w.-]{0,62}) \| (?:CHANGED|SUCCESS|FAILED) \| rc=\d+ >>",
+        r"^(?:#{1,3}|={2,5}|-{2,5}) ?(?P<host>[A-Za-z][A-Za-z-]{0,40}\d{1,4})(?: ?={2,5}| ?-{2,5}|:)?\s*$",
+    )
+)
 DOCUMENT_START = re.compile(r"^\s*(?:\{|\[\s*(?:\{|$|\]))")
 NOT_JSON_PERFTEST = re.compile(r"^\s*test_info\s*:|^\s*results\s*:\s*\{|\{\s*results\s*:", re.ASCII)
 
@@ -199,8 +202,12 @@ def _broken_document(section: Section, lines: list[str], at: int, text: str) -> 
     if '"nccl_version"' in text or ('"args"' in head and '"start_time"' in head):
         section.broken.append(("nccl_tests_json", text))
         return len(lines) - at
-    if not (NOT_JSON_PERFTEST.search(head) or '"test_info"' in head or any(NOT_JSON_PERFTEST.search(line) for line in lines[at: at + 3])
-            or ('"results"' in head and '"bw_avg"' in head)):
+    if not (
+        NOT_JSON_PERFTEST.search(head)
+        or '"test_info"' in head
+        or any(NOT_JSON_PERFTEST.search(line) for line in lines[at : at + 3])
+        or ('"results"' in head and '"bw_avg"' in head)
+    ):
         return 0
     depth = used = 0
     for line in lines[at:]:
@@ -208,7 +215,7 @@ def _broken_document(section: Section, lines: list[str], at: int, text: str) -> 
         used += 1
         if depth <= 0:
             break
-    section.broken.append(("perftest_json", "\n".join(lines[at: at + used])))
+    section.broken.append(("perftest_json", "\n".join(lines[at : at + used])))
     return used
 
 

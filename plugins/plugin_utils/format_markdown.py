@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.comparison import way_text
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import number_text
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_table import HEADS
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_table import cells as scenario_cells
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.summary import COLUMNS, VERDICT_WORDS, heading, row_of
+
+#: So many changed figures and versions are listed; report.json has them all.
+CHANGES_SHOWN = 24
 
 
 def files(report: Mapping[str, Any]) -> dict[str, str]:
@@ -24,6 +31,22 @@ def files(report: Mapping[str, Any]) -> dict[str, str]:
     if report["drift"]:
         cells = [[entry.get(key) for key in ("host", "subject", "key", "wanted", "live")] for entry in report["drift"]]
         lines += ["", "## Drift", "", *rows(("host", "subject", "setting", "wanted", "found"), cells)]
+    for entry in report.get("comparison") or []:
+        lines += ["", f"## Compared {escaped(entry['message'].partition(': ')[0])}", "", f"{escaped(entry['message'].partition(': ')[2])}."]
+        changed = [*entry["regressions"], *entry["improvements"]]
+        if changed:
+            head = ("cable", "rail", "way", "before Gb/s", "now Gb/s", "difference %", "noise %")
+            lines += ["", *rows(head, [change_cells(one) for one in changed[:CHANGES_SHOWN]])]
+        if len(changed) > CHANGES_SHOWN:
+            lines += ["", f"{len(changed) - CHANGES_SHOWN} more: see report.json."]
+        if entry["versions"]:
+            cells = [[one["node"], one["what"], one["before"] or "none", one["now"] or "none"] for one in entry["versions"][:CHANGES_SHOWN]]
+            lines += ["", *rows(("node", "version of", "before", "now"), cells)]
+        for word, names in (("New", entry["new_cables"]), ("Gone", entry["gone_cables"])):
+            if names:
+                lines += ["", f"{word} cables: {escaped(', '.join(names))}"]
+    if report.get("scenarios"):
+        lines += ["", "## Scenarios", "", *rows(list(HEADS.values()), [scenario_cells(row) for row in report["scenarios"]])]
     lines += ["", "## Cables", ""]
     if report["mode"] == "check":
         lines += ["Load tests: skipped in check mode.", ""]
@@ -34,6 +57,13 @@ def files(report: Mapping[str, Any]) -> dict[str, str]:
         lines += ["", f"Not tested (outside --limit): {', '.join(report['not_tested'])}"]
     lines += ["", f"How the expected rates come about: {escaped(str(report['plan']['expected'].get('formula', '')))}"]
     return {"summary.md": "\n".join(lines) + "\n"}
+
+
+def change_cells(one: Mapping[str, Any]) -> list[str]:
+    """Return a figure that changed as cells of a table."""
+    now = "-" if one["now_gbps"] is None else number_text(one["now_gbps"])
+    change = "-" if one["change_percent"] is None else f"{one['change_percent']:+.1f}"
+    return [one["cable"], one["rail"], way_text(one), number_text(one["before_gbps"]), now, change, f"{one['noise_percent']:.0f}"]
 
 
 def rows(head: Iterable[str], content: Iterable[Iterable[Any]]) -> list[str]:

@@ -43,13 +43,15 @@ def metrics(report: Mapping[str, Any]) -> Iterator[tuple[str, str, Iterable[Samp
     yield "verdict", "1 when the run passed, 0 when it failed.", [({}, verdict["status"] == "pass")]
     yield "run_finished_timestamp_seconds", "When the run ended; alert on its age.", [({}, epoch_seconds(report["finished"]))]
     yield "run_duration_seconds", "How long the run took.", [({}, seconds_between(report["started"], report["finished"]))]
-    yield "findings", "Number of findings by status; unknown counts as fail.", [({"status": status}, verdict["counts"].get(status, 0)) for status in STATUSES]
+    counts = [({"status": status}, verdict["counts"].get(status, 0)) for status in STATUSES]
+    yield "findings", "Number of findings by status; unknown counts as fail.", counts
     yield "finding_failed", "1 for each finding that fails the run.", [
         ({"id": one["id"], "subject": one["subject"], "layer": one["layer"]}, 1) for one in report["findings"] if one["status"] in BROKEN
     ]
     absent = {*report["unreachable"], *(node for node, facts in report["nodes"].items() if not facts)}
     tested = [node for node in plan["nodes"] if node not in report["not_tested"]]
-    yield "node_answered", "1 when the node answered, 0 when not; nodes outside --limit are left out.", [({"node": node}, node not in absent) for node in tested]
+    answered = [({"node": node}, node not in absent) for node in tested]
+    yield "node_answered", "1 when the node answered, 0 when not; nodes outside --limit are left out.", answered
     drifted = {node: sum(entry.get("host") == node for entry in report["drift"]) for node in tested}
     yield "drift_settings", "Number of settings that differ from the plan.", [({"node": node}, value) for node, value in drifted.items()]
     rails = [(cable["name"], rail, row) for cable in report["cables"] for rail, row in cable["rails"].items()]

@@ -83,7 +83,7 @@ def load_result(test: Mapping[str, Any], records: Mapping[tuple[str, str], Mappi
     for status in TROUBLE_ORDER:
         for node, record in ((client, mine), (server, theirs)):
             if record is not None and record.get("status") == status:
-                zero = record.get("error") == "zero_row" and record.get("gbps") is not None
+                zero = record.get("error") == "zero_row"
                 trouble = {"state": "zero" if zero else status, "message": trouble_text(node, record)}
                 return {**result, **trouble, "guilty_node": guilty(node, record, test)}
     return {**result, **figure_of(test, mine, theirs)}

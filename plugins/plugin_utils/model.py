@@ -37,6 +37,7 @@ class Settings:
     rail_gbps: Rates | None
     rail_bidirectional_gbps: Rates | None
     test_seconds: int
+    test_qp_timeout: int | None
     max_concurrent_tests: int | None
     switch_pairs: str
     control_port: int

@@ -61,7 +61,7 @@ def make_job(plan: Mapping[str, Any], node: str, seen: Mapping[str, SeenNode], r
             **common, "tool": test["tool"], "address": test[f"{role}_address"], "peer_address": test[f"{other}_address"],
             "server_address": seen[test["server"]].management, "port": test["port"], "seconds": test["seconds"],
             "bidirectional": test["bidirectional"], "concurrent": at_once[test["round"]],
-            **{name: test[name] for name in ("size_bytes", "queue_pairs", "iterations") if test.get(name)}})
+            **{name: test[name] for name in ("size_bytes", "queue_pairs", "iterations", "qp_timeout") if test.get(name)}})
     job = {"run": run, "node": node, "control_address": seen[node].management, "control_port": plan["control_port"], "rounds": plan["rounds"],
            "start_skew_seconds": float(start_skew_seconds), "force_busy": bool(plan["force_busy"]), "in_step": in_step,
            "peers": peers, "tests": tests, "not_run": not_run}

@@ -55,7 +55,10 @@ GUID = re.compile(
 )
 GUID_NAME = re.compile(r"(?i)(?:^|[^a-z])(?:g?uuid|guid)s?$")
 SERIAL_NAME = re.compile(r"(?i)(?:^|[^a-z])(?:serial(?:[_ -]?(?:number|no|num))?|sn|asset[_ -]?tag)$")
-SERIAL_TEXT = re.compile(r"(?i)(\b(?:serial(?:[_ ]?(?:number|no|num))?|s/n|sn|asset tag)\b\]?\s*[:=#]\s*(?:serial number\s*:\s*)?)([A-Za-z0-9][A-Za-z0-9._/-]{4,})")
+SERIAL_TEXT = re.compile(
+    r"(?i)(\b(?:serial(?:[_ ]?(?:number|no|num))?|s/n|sn|asset tag)\b\]?\s*[:=#]\s*(?:serial number\s*:\s*)?)"
+    r"([A-Za-z0-9][A-Za-z0-9._/-]{4,})"
+)
 
 #: Most texts of a report hold none of these words, and need no closer look.
 SUSPECT = re.compile(r"(?i)pass|pwd|secret|token|cred|bearer|cookie|auth|key")

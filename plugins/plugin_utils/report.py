@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils import format_json, format_junit, format_markdown, format_prometheus
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils import format_html, format_json, format_junit, format_markdown, format_prometheus
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError, shown
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.judge import INPUTS, judge
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.redaction import mask_secrets, redact
@@ -29,7 +29,7 @@ COLLECTION = pathlib.Path(__file__).resolve().parents[2]
 #: When a run began, and four digits by chance for two runs within one second.
 RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{4}")
 
-FORMATS = (format_json, format_markdown, format_junit, format_prometheus)
+FORMATS = (format_json, format_markdown, format_junit, format_prometheus, format_html)
 
 #: What a report may hold beside the judged run: added after judging, and kept when it is judged again.
 EXTRAS = ("comparison", "scenarios")

@@ -45,7 +45,7 @@ def store(folder: pathlib.Path, cluster: str, run_id: str, files: Mapping[str, s
     try:
         partial.chmod(0o755)
         for name, text in files.items():
-            (partial / name).write_text(text, encoding="utf-8")
+            (partial / name).write_text(text, encoding="utf-8", errors="replace")
         target = base / run_id
         os.rename(partial, target)
     except OSError:
@@ -86,7 +86,7 @@ def rewrite(folder: pathlib.Path, files: Mapping[str, str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         temporary = folder / f".{name}.new"
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="replace")
         os.replace(temporary, folder / name)
 
 

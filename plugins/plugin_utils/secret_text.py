@@ -17,8 +17,13 @@ PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s:/@]{0,100}:)[^\s@/]{1,300}@"), r"\1" + MASK + "@"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{8,}"), r"\1 " + MASK),
     (re.compile(rf"(?i)(?<![A-Za-z0-9_.-])({_WORD})(\s*[\"']?\s*[=:]\s*[\"']?)(?!\s|{MASK})[^\s\"',;}}\]]+"), r"\1\2" + MASK),
-    (re.compile(r"\b(?:hf_[A-Za-z0-9]{8,}|gh[pousr]_[A-Za-z0-9]{10,}|github_pat_\w{10,}|glpat-[\w-]{10,}|sk-[\w-]{10,}|nvapi-[\w-]{10,}|xox[a-z]-[\w-]{10,}"
-                r"|AKIA[0-9A-Z]{12,}|eyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]{4,})"), MASK),
+    (
+        re.compile(
+            r"\b(?:hf_[A-Za-z0-9]{8,}|gh[pousr]_[A-Za-z0-9]{10,}|github_pat_\w{10,}|glpat-[\w-]{10,}|sk-[\w-]{10,}|nvapi-[\w-]{10,}|xox[a-z]-[\w-]{10,}"
+            r"|AKIA[0-9A-Z]{12,}|eyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]{4,})"
+        ),
+        MASK,
+    ),
 )
 
 

@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils import scenario_table
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import number_text
 
 WIDTH = 110
@@ -34,6 +35,10 @@ def summary_lines(report: Mapping[str, Any]) -> list[str]:
     lines += trouble_lines([one for one in report["findings"] if one["status"] == "warn"])
     lines += drift_lines(report)
     lines += rail_lines(report)
+    for entry in report.get("comparison") or []:
+        lines += wrapped(f"Compared {entry['message']}.", "", "  ")
+    if report.get("scenarios"):
+        lines += scenario_lines(report["scenarios"])
     if report["not_tested"]:
         lines += wrapped(f"Not tested (outside --limit): {', '.join(report['not_tested'])}")
     if report["mode"] == "check":
@@ -97,6 +102,12 @@ def rail_lines(report: Mapping[str, Any]) -> list[str]:
     if len(shown) < len(rows):
         lines += wrapped(healthy_text(healthy, bool(shown)))
     return lines
+
+
+def scenario_lines(scenarios: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the table of scenarios."""
+    rows = [dict(zip(scenario_table.COLUMNS, scenario_table.cells(row))) for row in scenarios]
+    return ["Scenarios:", *table([scenario_table.HEADS, *rows], scenario_table.COLUMNS)]
 
 
 def row_of(cable: Mapping[str, Any], rail: str, row: Mapping[str, Any]) -> dict[str, str]:

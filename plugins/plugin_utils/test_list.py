@@ -96,6 +96,7 @@ def _round(
                 "server_address": str(addresses[(run.server, run.rail)]),
                 "port": settings.test_port_base + place,
                 "seconds": settings.test_seconds,
+                **({"qp_timeout": settings.test_qp_timeout} if settings.test_qp_timeout else {}),
                 "concurrent": at_once,
                 "expected_gbps": expected,
             }

@@ -123,6 +123,12 @@ _TABLE = (
     _host("management_address", nothing_or(ADDRESS), None, "address of the node on the management network; default ansible_host"),
     _host("ssh_user", nothing_or(USER), None, "user of the ssh mesh between nodes; default the connection's user"),
     _group("test_seconds", whole(1, 3600), 5, "length of one bandwidth test, in seconds"),
+    _group(
+        "test_qp_timeout",
+        nothing_or(whole(1, 31)),
+        None,
+        "time to wait for an RDMA acknowledgement, 4.096 us x 2^n; default perftest's own, 14 (67 ms); emulated machines need more",
+    ),
     _group("max_concurrent_tests", nothing_or(whole(1, 100000)), None, "most tests at once in the whole cluster; default no limit"),
     _group("switch_pairs", choice("neighbours", "all"), "neighbours", "pairs that are measured on a switch"),
     _group("control_port", whole(1024, 65535), 18500, "TCP port on which the two ends of a test meet, on the management network"),

@@ -19,6 +19,7 @@ import time
 
 from . import devices, machines, snapshots, ssh
 from .errors import LabError
+from .inventory import QP_TIMEOUT
 from .progress import say, step
 from .state import State
 from .wiring import End, Wiring
@@ -128,7 +129,7 @@ def tool_command(test: Test, end: End, port: int) -> str:
     device = devices.RDMA_DEVICES[end.port, test.rail]
     index = f"$(grep -l '^0000:0000:0000:0000:0000:ffff:' /sys/class/infiniband/{device}/ports/1/gids/* | head -1 | sed 's/.*[/]//')"
     both = " -b" if test.bidirectional else ""
-    return f"timeout {SECONDS + 25} ib_write_bw -d {device} -x {index} -p {port} -D {SECONDS} --report_gbits -F{both}"
+    return f"timeout {SECONDS + 25} ib_write_bw -d {device} -x {index} -p {port} -D {SECONDS} --report_gbits -F -u {QP_TIMEOUT}{both}"
 
 
 def server_script(tests: list[tuple[int, Test]], node: int) -> str | None:

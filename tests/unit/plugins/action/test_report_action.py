@@ -83,3 +83,23 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: pathlib.Path, shown:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(AnsibleActionFail, match="set report_dir"):
         run_action(results=run_of("pair", 2), dest=str(tmp_path / "file"))
+
+
+def test_runs_are_compared_and_redacted(tmp_path: pathlib.Path, shown: list[str]) -> None:
+    first = run_action(results=run_of(), dest=str(tmp_path), started="2026-11-30T22:15:00Z")
+    assert first["comparison"] == []
+    data = run_of()
+    cut(data)
+    second = run_action(results=data, dest=str(tmp_path), started="2026-11-30T22:20:00Z", baseline=first["run_id"], redact=True)
+    assert [entry["against"] for entry in second["comparison"]] == ["last_good", "baseline"]
+    assert "02:00:00:00" not in (pathlib.Path(second["report"]) / "report.json").read_text(encoding="utf-8")
+    assert f"Compared against the last good run {first['run_id']}: 6 figures lost, on {CABLE}" in shown[1]
+    again = run_action(source=first["report"], baseline=second["run_id"], scenarios=[{"name": "A", "run": first["run_id"]}], dest=str(tmp_path / "again"))
+    assert again["comparison"][0]["mended"] == [{"id": "link.carrier", "subject": CABLE}]
+    assert json.loads((tmp_path / "again/report.json").read_text(encoding="utf-8"))["scenarios"][0]["run_id"] == first["run_id"]
+
+
+def test_a_mistyped_baseline_does_not_cost_the_run(tmp_path: pathlib.Path, shown: list[str]) -> None:
+    with pytest.raises(AnsibleActionFail, match="report_baseline: .*/nowhere cannot be read.*The run itself is stored in"):
+        run_action(results=run_of("pair", 2), dest=str(tmp_path), baseline="/nowhere")
+    assert (tmp_path / "spark/latest/report.html").is_file()

@@ -11,6 +11,7 @@ import pathlib
 import socket
 import sys
 import threading
+import time
 import typing as t
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import perftest_job, perftest_spec
@@ -137,3 +138,24 @@ class Loopback:
             thread.join(timeout=30)
             assert not thread.is_alive(), "a job did not end"
         return {name: {record["id"]: record for record in result["tests"]} for name, result in self.results.items()}
+
+
+def left_behind(folder: pathlib.Path) -> list[str]:
+    """Return the command lines of test doubles that still run."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            if str(folder / "ib_write_bw") in line and " -p " in line:
+                found.append(line)
+    return found
+
+
+def wait_for_nothing_left(folder: pathlib.Path) -> None:
+    """Give test doubles that were ended a moment to be gone."""
+    until = time.monotonic() + 2
+    while left_behind(folder) and time.monotonic() < until:
+        time.sleep(0.05)

@@ -102,7 +102,9 @@ def run_id(number: int) -> str:
 def test_a_run_is_stored_whole_and_latest_points_at_it(tmp_path: pathlib.Path) -> None:
     files = report_files(make_report(run_of("pair", 2)))
     target = store(tmp_path / "reports", "lab", run_id(1), files, keep=20)
-    assert sorted(path.name for path in target.iterdir()) == ["fabric.prom", "junit.xml", "report.json", "spark1.json", "spark2.json", "summary.md"]
+    assert sorted(path.name for path in target.iterdir()) == [
+        "fabric.prom", "junit.xml", "report.html", "report.json", "spark1.html", "spark1.json", "spark2.html", "spark2.json", "summary.md"
+    ]
     latest = tmp_path / "reports/lab/latest"
     assert os.readlink(latest) == run_id(1)
     store(tmp_path / "reports", "lab", run_id(2), files, keep=20)
