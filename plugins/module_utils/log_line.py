@@ -13,7 +13,7 @@ import typing as t
 LINE_LIMIT = 16384
 
 #: ``mpirun --tag-output``: ``[1,0]<stdout>:`` (Open MPI 4), ``[prterun-node1-17@1,0]<stdout>: `` (5).
-TAG = re.compile(r"\[(?:[^\s\[\]]{1,200}@)?(?P<job>\d{1,9}),(?P<rank>\d{1,9})\]<(?:stdout|stderr|stddiag)>:", re.ASCII)
+TAG = re.compile(r"\[(?P<prrte>[^\s\[\]]{1,200}@)?(?P<job>\d{1,9}),(?P<rank>\d{1,9})\]<(?:stdout|stderr|stddiag)>:(?(prrte) |)", re.ASCII)
 TIMESTAMP = re.compile(
     r"(?:\[\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]|\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
     r"|\[\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]|\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?= ))(?: |$)",

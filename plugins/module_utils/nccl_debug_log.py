@@ -155,8 +155,15 @@ class Reader:
             return self._record("", 0, match["where"], match["level"], text[match.end() :]) if match else False
         for match, following in zip(matches, [*matches[1:], None]):
             body = text[match.end() : following.start() if following else None]
-            self._record(match["host"], int(match["pid"]), match["where"], match["level"], body)
+            host = match["host"] if match.start() == 0 else self._known(match["host"], int(match["pid"]))
+            self._record(host, int(match["pid"]), match["where"], match["level"], body)
         return True
+
+    def _known(self, host: str, pid: int) -> str:
+        """Return the host of a record that begins in another one's line: the end of the word before it is not part of the name."""
+        if (host, pid) in self.log.processes:
+            return host
+        return next((known for known, number in self.log.processes if number == pid and known and host.endswith(known)), host)
 
     def _record(self, host: str, pid: int, where: str | None, level: str, body: str) -> bool:
         log = self.log

@@ -81,8 +81,10 @@ def judge(sources: Sequence[Source], log: nccl_debug_log.Log, context: Context) 
         "socket" if told.has("nccl.transport", "fail") else "rdma" if told.has("nccl.transport", "pass") and not told.has("nccl.transport", "unknown") else ""
     )
     log_ranks = max((process.ranks or 0 for process in log.processes.values()), default=0) or len({end for key in log.channels for end in key[2:4]})
+    files = dict.fromkeys(section.file for section in sections)
+    alone = {file for file in files if explain_nccl_tests.one_job(file, [run for section, found in runs if section.file == file for run in found], told)}
     for section, found in runs:
-        explain_nccl_tests.explain(section, found, context, told, void, transport, log_ranks)
+        explain_nccl_tests.explain(section, found, context, told, void, transport, log_ranks, section.file in alone)
         if not log.lines and any(run.ranks > 1 and run.rows for run in found):
             told.add("nccl.no_log", section.label, evidence={"file": section.file})
     for section in sections:

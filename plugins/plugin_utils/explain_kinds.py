@@ -57,7 +57,8 @@ PERFTEST = (
     r"|(?:^|[\s/])ib_(?:write|read|send|atomic)_(?:bw|lat)\s|\* Waiting for client to connect|rdma_bind_addr failed"
 )
 NCCL_TESTS = (
-    r"^# nccl-tests version|^#\s+Rank\s+\d+ |^# Avg bus bandwidth|^# Out of bounds values|^# Collective test|^#\s+size\s+count\s+type|^#? *nThread \d+ nGpus"
+    r"^ ?# nccl-tests version|^ ?#\s+Rank\s+\d+ |^ ?# Avg bus bandwidth|^ ?# Out of bounds values|^ ?# Collective test|^ ?#\s+size\s+count\s+type"
+    r"|^[ #]*nThread \d+ nGpus"
     r"|: Test (?:NCCL|CUDA) failure|: Test timeout|Invalid number of GPUs: \d"
 )
 

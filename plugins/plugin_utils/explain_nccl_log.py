@@ -153,6 +153,8 @@ def rails(log: Log, told: Explanation) -> None:
                 actual=used,
                 expected=sorted({*used, *missing}),
             )
+    for host in log.hosts:
+        mine = [process for process in log.processes.values() if process.host == host]
         joined = {members for process in mine for members in process.devices.values() if len({port_of(member) for member in members} - {None}) > 1}
         for members in sorted(joined):
             told.add("nccl.merged_cables", host or UNNAMED, scope="node", nodes=[host], hosts=names([host]), devices=list(members))

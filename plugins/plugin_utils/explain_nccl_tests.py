@@ -82,17 +82,23 @@ def read(section: Section, told: Explanation) -> list[Run]:
     return runs
 
 
-def explain(section: Section, runs: Sequence[Run], context: Context, told: Explanation, void: bool, transport: str, log_ranks: int) -> None:
+def one_job(file: str, runs: Sequence[Run], told: Explanation) -> bool:
+    """Judge whether the runs of a file are one job; tell whether each node ran a test of its own."""
+    alone = nccl_tests_output.one_rank_jobs(runs)
+    if alone:
+        places = ", ".join(f"{device.host} (pid {device.pid})" for device in alone[:8])
+        told.add("nccl.not_one_job", file, nodes=dict.fromkeys(device.host for device in alone), value=places, evidence={"file": file})
+    return bool(alone)
+
+
+def explain(section: Section, runs: Sequence[Run], context: Context, told: Explanation, void: bool, transport: str, log_ranks: int, alone: bool) -> None:
     """Add what the runs of a section show.
 
     :param void: the GID table changed meanwhile: no figure counts
     :param transport: "socket" (TCP carried the data: the figure says nothing about the fabric), "rdma", or "" where no log tells
     :param log_ranks: how many ranks NCCL's log names, for a table whose head was cut off
+    :param alone: each node ran a test of its own: the figures are those inside one node
     """
-    alone = nccl_tests_output.one_rank_jobs(runs)
-    if alone:
-        places = ", ".join(f"{device.host} (pid {device.pid})" for device in alone[:8])
-        told.add("nccl.not_one_job", section.label, nodes=dict.fromkeys(device.host for device in alone), value=places, evidence={"file": section.file})
     for run in runs:
         failed = failures(section, run, told)
         checks(section, run, told, failed)
@@ -102,7 +108,6 @@ def explain(section: Section, runs: Sequence[Run], context: Context, told: Expla
 
 def failures(section: Section, run: Run, told: Explanation) -> bool:
     """Add what made a run fail; tell whether there was something."""
-    before = len(told.findings)
     evidence = {"file": section.file, "exit_status": run.exit_status}
     if run.gpus_wanted is not None:
         told.add("nccl.too_few_gpus", section.label, actual=run.gpus_found, expected=run.gpus_wanted, evidence=evidence)
@@ -113,7 +118,7 @@ def failures(section: Section, run: Run, told: Explanation) -> bool:
             told.add(cause, section.label, nodes=hosts, hosts=hosts, line=f"{kind} {entries[0][2]}".strip(), evidence=evidence)
     for error in run.errors[:4]:
         told.add("nccl.test_failure", section.label, hosts=run.hosts, line=error, evidence=evidence)
-    return len(told.findings) > before
+    return bool(run.gpus_wanted is not None or run.failures or run.errors)
 
 
 def checks(section: Section, run: Run, told: Explanation, failed: bool) -> None:

@@ -161,7 +161,9 @@ def _built_upon(section: Section, told: Explanation, merged: Mapping[str, Any], 
     lower: set[str] = set()
     for (kind, name), entry in list(netplan_tree.definitions(merged).items())[:LIMIT]:
         members = entry.get("interfaces")
-        mine = [member for member in members if member in fabric] if kind in ("bonds", "bridges") and isinstance(members, list) else []
+        mine = (
+            [member for member in members if isinstance(member, str) and member in fabric] if kind in ("bonds", "bridges") and isinstance(members, list) else []
+        )
         if mine:
             lower.update(mine)
             parameters = entry.get("parameters")

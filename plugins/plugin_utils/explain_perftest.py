@@ -73,7 +73,9 @@ def explain(section: Section, context: Context, told: Explanation) -> None:
             output = perftest_output.parse(text)
         except perftest_output.PerftestOutputError:
             if COMMAND.search(text):  # the command and its exit status, and nothing between
-                told.add("rdma.measured", section.label, scope="rail", device="an RDMA device", why=": the tool printed nothing", evidence={"file": section.file})
+                told.add(
+                    "rdma.measured", section.label, scope="rail", device="an RDMA device", why=": the tool printed nothing", evidence={"file": section.file}
+                )
             continue
         one_run(section, text, output, context, told)
 

@@ -39,6 +39,7 @@ HOST_MARKS = tuple(
     )
 )
 DOCUMENT_START = re.compile(r"^\s*(?:\{|\[\s*(?:\{|$|\]))")
+YAML_LINE = re.compile(r"^(?:\s+(?:#|- |-$|[\"'\w./-]+\s*:(?:\s|$)|[\]}])|- )", re.ASCII)
 NOT_JSON_PERFTEST = re.compile(r"^\s*test_info\s*:|^\s*results\s*:\s*\{|\{\s*results\s*:", re.ASCII)
 
 
@@ -228,14 +229,29 @@ def _take_trees(section: Section, lines: list[str]) -> list[str]:
             rest.append(line)
             at += 1
             continue
-        end = at + 1
-        depth = line.count("{") + line.count("[") - line.count("}") - line.count("]")
-        while end < len(lines) and (depth > 0 or lines[end][:1] in (" ", "\t", "#", "") or lines[end].startswith("- ")):
-            depth += lines[end].count("{") + lines[end].count("[") - lines[end].count("}") - lines[end].count("]")
-            end += 1
+        end = _end_of_tree(lines, at)
         section.trees.append((section.file, _load_yaml("\n".join(lines[at:end]))))
         at = end
     return rest
+
+
+def _end_of_tree(lines: list[str], at: int) -> int:
+    """Return the line behind a netplan document: it goes on while brackets are open, or while indented lines look like YAML."""
+    depth = _depth(lines[at])
+    end = reached = at + 1
+    while end < len(lines):
+        line = lines[end]
+        if depth > 0 or YAML_LINE.match(line):
+            depth += _depth(line)
+            reached = end + 1
+        elif line.strip() and not line.startswith("#"):
+            break
+        end += 1
+    return reached
+
+
+def _depth(line: str) -> int:
+    return line.count("{") + line.count("[") - line.count("}") - line.count("]")
 
 
 def _load_yaml(text: str) -> Any:

@@ -19,7 +19,7 @@ import time
 
 from . import devices, machines, snapshots, ssh
 from .errors import LabError
-from .inventory import QP_TIMEOUT
+from .inventory import MOST_AT_ONCE, QP_TIMEOUT
 from .progress import say, step
 from .state import State
 from .wiring import End, Wiring
@@ -87,12 +87,18 @@ def both_ways(wiring: Wiring) -> list[Test]:
 
 
 def stages(wiring: Wiring) -> list[list[Test]]:
-    """Return the groups of tests to run at once: one alone, then as many as a plan's rounds have, each way and both ways."""
+    """Return the groups of tests to run at once.
+
+    One alone, as many as the inventory allows at once, as many as a plan's rounds have without that limit; then both ways.
+    """
     directed = one_way(wiring)
     if not directed:
         return []
     alone = [Test(*directed[0], "a")]
-    return [alone, [Test(*pair, rail) for pair in directed for rail in devices.RAILS], both_ways(wiring)]
+    every = [Test(*pair, rail) for pair in directed for rail in devices.RAILS]
+    both = both_ways(wiring)
+    groups = [alone, every[:MOST_AT_ONCE], every, both[:MOST_AT_ONCE], both]
+    return [group for place, group in enumerate(groups) if group not in groups[:place]]
 
 
 def fabric_address(end: End, rail: str, wiring: Wiring) -> str:

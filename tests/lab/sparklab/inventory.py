@@ -19,6 +19,8 @@ from .wiring import SWITCH, Wiring
 HEADER = "# Written by tests/lab/lab up; changes are lost.\n"
 # Emulated machines share processors, so results scatter: below this part of the calibration something is broken.
 LEAST_PERCENT = 40
+# More tests at once would share two processors too unevenly for a verdict on each.
+MOST_AT_ONCE = 2
 # An emulated machine may take longer than perftest's 67 ms to acknowledge a packet: 4.096 us x 2^20 = 4.3 s.
 QP_TIMEOUT = 20
 RATE_RULES = ("rdma.rail_bandwidth", "rdma.rail_bidirectional", "rdma.cable_bandwidth")
@@ -91,7 +93,8 @@ def rate_lines(calibration: dict[str, dict[str, float]]) -> list[str]:
         if calibration.get(kind):
             lines.append(f"{name}:")
             lines += [f"  {count}: {rate}" for count, rate in sorted(calibration[kind].items(), key=lambda item: int(item[0]))]
-    lines += ["# Emulated machines acknowledge late.", f"fabric_test_qp_timeout: {QP_TIMEOUT}"]
+    lines += ["# Emulated machines acknowledge late, and share processors.", f"fabric_test_qp_timeout: {QP_TIMEOUT}",
+              f"fabric_max_concurrent_tests: {MOST_AT_ONCE}"]
     lines.append("# Percent of the expected rate: machines that share processors scatter.")
     lines.append("fabric_rules:")
     lines += [f"  - {{id: {rule}, warn: {LEAST_PERCENT}, fail: {LEAST_PERCENT}}}" for rule in RATE_RULES]

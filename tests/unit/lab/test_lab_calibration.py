@@ -13,7 +13,8 @@ from sparklab import calibration, wiring
 
 @pytest.mark.parametrize(
     ("topology", "nodes", "counts"),
-    [("pair", 2, [1, 4, 1]), ("mesh", 3, [1, 6, 2]), ("ring", 4, [1, 8, 4]), ("ring", 5, [1, 10, 4]), ("switch", 3, [1, 6, 1]), ("switch", 4, [1, 8, 2])],
+    [("pair", 2, [1, 2, 4, 1]), ("mesh", 3, [1, 2, 6, 2]), ("ring", 4, [1, 2, 8, 2, 4]), ("ring", 5, [1, 2, 10, 2, 4]), ("switch", 3, [1, 2, 6, 1]),
+     ("switch", 4, [1, 2, 8, 2])],
 )
 def test_counts(topology: str, nodes: int, counts: list[int]) -> None:
     assert [len(group) for group in calibration.stages(wiring.make_wiring(topology, nodes))] == counts
@@ -22,7 +23,9 @@ def test_counts(topology: str, nodes: int, counts: list[int]) -> None:
 @pytest.mark.parametrize(("topology", "nodes"), [("mesh", 3), ("ring", 4), ("ring", 7), ("switch", 5)])
 def test_rounds_are_free_of_conflicts(topology: str, nodes: int) -> None:
     made = wiring.make_wiring(topology, nodes)
-    _alone, directed, both = calibration.stages(made)
+    groups = calibration.stages(made)
+    directed, both = groups[2], groups[-1]
+    assert all(test.bidirectional for test in both) and not any(test.bidirectional for test in directed)
     for side in ("client", "server"):
         uses = [(getattr(test, side).node, test.rail) for test in directed]
         assert len(set(uses)) == len(uses)

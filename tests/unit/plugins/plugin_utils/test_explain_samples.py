@@ -14,9 +14,21 @@ from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.explain
 
 # file, verdict, ids that are fail or unknown (all of them), id and words of the finding that counts
 FIELD: list[tuple[str, str, set[str], str, tuple[str, ...]]] = [
-    ("F01-twins-in-one-subnet.yaml", "fail", {"address.shared_network"}, "address.shared_network", ("enp1s0f0np0", "enP2p1s0f0np0", "192.168.0.0/24", "NVIDIA's helper")),
+    (
+        "F01-twins-in-one-subnet.yaml",
+        "fail",
+        {"address.shared_network"},
+        "address.shared_network",
+        ("enp1s0f0np0", "enP2p1s0f0np0", "192.168.0.0/24", "NVIDIA's helper"),
+    ),
     ("F03-link-local-on-both.yaml", "fail", {"address.link_local"}, "address.link_local", ("enp1s0f1np1", "enP2p1s0f1np1", "one network", "both rails")),
-    ("F04-nmcli.txt", "fail", {"address.auto_profile"}, "address.auto_profile", ("Wired connection 2", "Wired connection 3", "enp1s0f0np0", "nmcli con delete")),
+    (
+        "F04-nmcli.txt",
+        "fail",
+        {"address.auto_profile"},
+        "address.auto_profile",
+        ("Wired connection 2", "Wired connection 3", "enp1s0f0np0", "nmcli con delete"),
+    ),
     ("F05-default-route.yaml", "fail", {"address.default_route"}, "address.default_route", ("enp1s0f0np0", "10.20.0.254")),
     ("F05-stderr.txt", "fail", {"address.default_route"}, "address.default_route", ("Conflicting default route declarations for IPv4",)),
     ("F05-management-subnet.yaml", "fail", {"address.management_network"}, "address.management_network", ("enp1s0f0np0", "192.0.2.0/24")),
@@ -29,8 +41,13 @@ FIELD: list[tuple[str, str, set[str], str, tuple[str, ...]]] = [
     ("F12-permissions.txt", "pass", set(), "address.netplan_note", ("/etc/netplan/40-cx7.yaml", "no failure")),
     ("F19-cabling.txt", "fail", {"link.cabling"}, "link.cabling", ("n1:0-n2:0", "n2:1-n3:1", "port 0", "port 1")),
     ("F19-prefixes.yaml", "fail", {"address.prefix_length"}, "address.prefix_length", ("10.20.0.0/30", "10.20.0.8/30", "NCCL_IB_SUBNET_PREFIX_LEN")),
-    ("F21-no-cable-to-peer.log", "fail", {"nccl.no_cable_to_peer"}, "nccl.no_cable_to_peer",
-     ("n2", "rocep1s0f0", "10.20.2.12", "10.20.6.13", "no cable to that peer", "2.30.7", "port 0 to port 1")),
+    (
+        "F21-no-cable-to-peer.log",
+        "fail",
+        {"nccl.no_cable_to_peer"},
+        "nccl.no_cable_to_peer",
+        ("n2", "rocep1s0f0", "10.20.2.12", "10.20.6.13", "no cable to that peer", "2.30.7", "port 0 to port 1"),
+    ),
     ("F27-four-up.txt", "pass", set(), "link.ports_up", ("0, 1", "no proof of a mesh")),
     ("F28-functions.txt", "pass", set(), "link.receptacles", ("enp1s0f0np0 (0000:01:00.0) and enP2p1s0f0np0 (0002:01:00.0) are one port",)),
     ("F29-neighbour-without-dev.json", "pass", set(), "path.neighbour", ("10.20.0.12 is REACHABLE",)),
@@ -63,12 +80,33 @@ FIELD: list[tuple[str, str, set[str], str, tuple[str, ...]]] = [
 # file, verdict, id, its status, words, words that must not be told
 SITUATIONS: list[tuple[str, str, str, str, tuple[str, ...], tuple[str, ...]]] = [
     ("01-twins-in-a-bond.json", "fail", "link.enslaved", "fail", ("bond0", "enp1s0f0np0", "enP2p1s0f0np0", "enslaved", "no address on the rail"), ()),
-    ("02-primary-only-linklocal16.yaml", "pass", "address.no_ipv4", "warn", ("enP2p1s0f1np1", "no IPv4", "169.254.0.0/16"), ("half bandwidth", "half the bandwidth")),
+    (
+        "02-primary-only-linklocal16.yaml",
+        "pass",
+        "address.no_ipv4",
+        "warn",
+        ("enP2p1s0f1np1", "no IPv4", "169.254.0.0/16"),
+        ("half bandwidth", "half the bandwidth"),
+    ),
     ("04-nm-mirror-tree", "fail", "address.dhcp", "fail", ("90-NM-11111111", "dhcp4 true", "dhcp6 true", "different renderers", "enp1s0f0np0"), ()),
     ("05-management-blip.log", "pass", "address.management_blip", "pass", ("back after 1.00 s", "192.0.2.21/24"), ()),
     ("10-pair-with-two-cables.tsv", "pass", "link.two_cables", "pass", ("two cables", "same pair", "no extra bandwidth", "four subnets"), ("mesh",)),
-    ("12-gid-table-changed-during-run.log", "fail", "nccl.gid_table_changed", "fail", ("GID table changed", "node2", "rocep1s0f0", "result void", "23.24 not counted"), ()),
-    ("15-nic-powered-off-without-cable.txt", "fail", "link.no_cable", "fail", ("no cable", "hot-plug", "28.45.4028"), ("broken", "missing driver", "reinstall")),
+    (
+        "12-gid-table-changed-during-run.log",
+        "fail",
+        "nccl.gid_table_changed",
+        "fail",
+        ("GID table changed", "node2", "rocep1s0f0", "result void", "23.24 not counted"),
+        (),
+    ),
+    (
+        "15-nic-powered-off-without-cable.txt",
+        "fail",
+        "link.no_cable",
+        "fail",
+        ("no cable", "hot-plug", "28.45.4028"),
+        ("broken", "missing driver", "reinstall"),
+    ),
     ("16-runtime-mtu-differs-from-file.txt", "fail", "address.mtu_drift", "fail", ("MTU 1500", "wanted 9000", "file unchanged", "active_mtu 1024"), ()),
     ("18-pair-on-different-ports.log", "pass", "nccl.different_ports", "pass", ("different ports", "per-host interface names", "NET/IB"), ()),
 ]
