@@ -99,7 +99,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("netplan_messages", "messages of netplan", line=lambda line: netplan_messages.messages((line,))),
     Kind("kernel_log", "kernel log (journalctl -k, dmesg)", line=lambda line: kernel_log.relevant(line) and kernel_log.events((line,))),
     Kind("cabling", "list of cables, map of layer 2", line=lambda line: cabling_list.cables((line,))),
-    Kind("address_watch", "management address polled after netplan apply", line=lambda line: address_watch.ROW.match(line)),
+    Kind("address_watch", "management address polled after netplan apply", line=address_watch.ROW.match),
     Kind("environment", "NCCL settings (env files, nccl.conf, exports)", line=lambda line: environment_text.parse((line,))),
 )
 

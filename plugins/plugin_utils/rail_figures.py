@@ -70,7 +70,7 @@ def way_cell(measurements: list[Mapping[str, Any]], way: str, ceilings: Mapping[
         "status": shown["status"],
         "expected": number_text(shown["expected_gbps"]),
         "count": len(measurements),
-        "bar": bar(shown["gbps"], shown["expected_gbps"], ceiling),
+        "bar": bar_lengths(shown["gbps"], shown["expected_gbps"], ceiling),
         "title": way_title(shown, ceiling, len(measurements)),
     }
 
@@ -86,7 +86,7 @@ def ceiling_of(way: str, expected: float, ceilings: Mapping[str, float]) -> floa
     return share if expected <= share + 0.1 else rail
 
 
-def bar(value: float | None, expected: float, ceiling: float | None) -> dict[str, float | None]:
+def bar_lengths(value: float | None, expected: float, ceiling: float | None) -> dict[str, float | None]:
     """Return a bar's lengths: what was measured, where the expected rate and the ceiling stand (None: out of sight)."""
     in_sight = ceiling is not None and 0 < expected and ceiling <= CEILING_IN_SIGHT * expected
     end = max(ceiling if in_sight and ceiling is not None else expected * HEADROOM, value or 0.0, 1e-9)

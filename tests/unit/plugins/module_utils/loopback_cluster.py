@@ -71,10 +71,10 @@ class Loopback:
             for peer in self.addresses:
                 write_device(folder / name, f"roce_{peer}", f"eth_{peer}", self.fabric(name, peer))
 
-    def fabric(self, name: str, peer: str) -> str:
-        """Return the fabric address of ``name`` on its link to ``peer``."""
-        low, high = sorted((int(name[1:]), int(peer[1:])))
-        return f"10.{low}.{high}.{int(name[1:])}"
+    def fabric(self, of: str, towards: str) -> str:
+        """Return the fabric address of node ``of`` on its link to node ``towards``."""
+        low, high = sorted((int(of[1:]), int(towards[1:])))
+        return f"10.{low}.{high}.{int(of[1:])}"
 
     def test(self, number: int, client: str, server: str, **more: t.Any) -> str:
         """Add a test; return its id."""
@@ -94,7 +94,7 @@ class Loopback:
             role = "client" if test["client"] == name else "server"
             peer = test["server"] if role == "client" else test["client"]
             tests.append({"id": test["id"], "round": test["round"], "role": role, "peer": peer, "tool": "ib_write_bw", "device": f"roce_{peer}",
-                          "interface": f"eth_{peer}", "address": self.fabric(name, peer), "peer_address": self.fabric(peer, name),
+                          "interface": f"eth_{peer}", "address": self.fabric(name, peer), "peer_address": self.fabric(of=peer, towards=name),
                           "server_address": self.addresses[test["server"]], "port": test["port"], "seconds": 1,
                           "bidirectional": test.get("bidirectional", False), "concurrent": 2})
         peers = {test["peer"]: {"address": self.addresses[test["peer"]]} for test in tests}

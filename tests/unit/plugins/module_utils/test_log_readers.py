@@ -65,7 +65,7 @@ def test_a_recorded_log() -> None:
     ids=["2.18", "2.20 merged", "2.24 merged", "none"],
 )
 def test_devices_of_all_versions(texts: list[str], devices: dict, interface: str) -> None:
-    (process,) = nccl_debug_log.read(f"{HOST}NCCL INFO {text}" for text in texts).processes.values()
+    process = next(iter(nccl_debug_log.read(f"{HOST}NCCL INFO {text}" for text in texts).processes.values()))
     assert (process.devices, process.oob_interface) == (devices, interface)
 
 
@@ -96,7 +96,7 @@ def test_warnings_of_all_versions(front: str) -> None:
         "local GID index 3, local GID ::ffff:10.20.2.12, "
         "remote GID ::ffff:10.20.6.13"
     )
-    (warning,) = nccl_debug_log.read([log_line.clean(front + text).text] * 3).warnings.values()
+    warning = next(iter(nccl_debug_log.read([log_line.clean(front + text).text] * 3).warnings.values()))
     assert (warning.host, warning.errno, warning.device, warning.gid_index, warning.local_gid, warning.remote_gid, warning.count) == (
         "n1",
         110,

@@ -20,7 +20,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import Fabr
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.explain import NetplanTree, TextFile, explain
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.explain_files import inputs
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.secret_text import MASK, mask
-from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.explaining import FIXTURES, finding, ids, of_file, of_text, words
+from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.explaining import FIXTURES, finding, ids, of_file, of_text
 
 DEBUG = (FIXTURES / "explain/nccl-tests/all_gather_2ranks_socket_nccl_debug_info.txt").read_text(encoding="utf-8")
 PERFTEST = (FIXTURES / "perftest/ib_write_bw-D3.client.txt").read_text(encoding="utf-8")

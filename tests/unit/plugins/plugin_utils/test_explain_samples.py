@@ -35,7 +35,7 @@ FIELD: list[tuple[str, str, set[str], str, tuple[str, ...]]] = [
     ("F05-renderer-empty.txt", "fail", {"address.netplan_error"}, "address.netplan_error", ("unknown renderer ''", "40-cx7.yaml line 3")),
     ("F05-renderer-wrong.yaml", "fail", {"address.netplan_error"}, "address.netplan_error", ("unknown renderer 'systemd-networkd'",)),
     ("F05-no-prefix.yaml", "fail", {"address.netplan_error"}, "address.netplan_error", ("missing /prefixlength", "10.20.0.11")),
-    ("F05-tab.yaml", "fail", {"address.netplan_error"}, "address.netplan_error", ("line 4", "\\t")),
+    ("F05-tab.txt", "fail", {"address.netplan_error"}, "address.netplan_error", ("line 4", "\\t")),
     ("F05-mtu.yaml", "fail", {"address.netplan_error"}, "address.netplan_error", ("9000b",)),
     ("F07-mtu-of-both-ends.txt", "fail", {"address.mtu"}, "address.mtu", ("node1 enP2p1s0f0np0 9000", "node2 enP2p1s0f0np0 1500")),
     ("F12-permissions.txt", "pass", set(), "address.netplan_note", ("/etc/netplan/40-cx7.yaml", "no failure")),

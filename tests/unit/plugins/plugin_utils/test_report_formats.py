@@ -10,7 +10,7 @@ import json
 import pathlib
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
+from xml.etree import ElementTree
 from typing import Any
 
 import pytest
