@@ -29,7 +29,7 @@ FIELD: list[tuple[str, str, set[str], str, tuple[str, ...]]] = [
         "address.auto_profile",
         ("Wired connection 2", "Wired connection 3", "enp1s0f0np0", "nmcli con delete"),
     ),
-    ("F05-default-route.yaml", "fail", {"address.default_route"}, "address.default_route", ("enp1s0f0np0", "10.20.0.254")),
+    ("F05-default-route.txt", "fail", {"address.default_route"}, "address.default_route", ("enp1s0f0np0", "10.20.0.254")),
     ("F05-stderr.txt", "fail", {"address.default_route"}, "address.default_route", ("Conflicting default route declarations for IPv4",)),
     ("F05-management-subnet.yaml", "fail", {"address.management_network"}, "address.management_network", ("enp1s0f0np0", "192.0.2.0/24")),
     ("F05-renderer-empty.txt", "fail", {"address.netplan_error"}, "address.netplan_error", ("unknown renderer ''", "40-cx7.yaml line 3")),
