@@ -64,10 +64,11 @@ def stage_seconds(report: dict[str, t.Any]) -> float:
 def measuring(table: Table, lab: conftest.Lab) -> None:
     """Compare the RDMA stage with its ideal and with the same tests one at a time over ssh.
 
-    The lab's inventory keeps two tests at once, so that its two cores give even rates. Here time counts, not rates: rounds are as the plan of real Sparks has them,
-    the verdict on the rates is left alone, and each test has to have ended with a number.
+    The lab's inventory keeps two tests at once, so that its two cores give even rates. Here time counts, not rates: rounds are as the plan of
+    real Sparks has them, the verdict on the rates is left alone, and each test has to have ended with a number.
     """
-    conftest.run_playbook("playbooks/validate.yml", "-e", json.dumps({"fabric_max_concurrent_tests": None, "fabric_test_seconds": SECONDS}), timeout=1200)
+    unlimited = {"fabric_max_concurrent_tests": None, "fabric_test_seconds": SECONDS}
+    conftest.run_playbook("playbooks/validate.yml", "-e", json.dumps(unlimited), timeout=1200)
     report = conftest.latest_report()
     silent = [test["id"] for node in report["perftest"].values() for test in node["tests"] if test["role"] == "client" and not test.get("gbps")]
     if silent:
