@@ -26,7 +26,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.explain_context im
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.explain_source import Source, read_lines, read_tree
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import BROKEN, STATUSES, Finding
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plain_data import plain
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.secret_text import mask
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.redaction import mask_secrets
 
 VERSION = 1
 
@@ -56,14 +56,15 @@ def explain(inputs: Iterable[TextFile | NetplanTree], context: Context = Context
     reader = nccl_debug_log.Reader()
     sources = [read_tree(entry.name, entry.files) if isinstance(entry, NetplanTree) else read_lines(entry.name, entry.lines, reader) for entry in inputs]
     findings = judge(sources, reader.log, context)
-    return plain(
+    document = plain(
         {
             "explain_version": VERSION,
-            "files": [{"file": mask(source.name), "kinds": source.kinds, "lines": source.lines} for source in sources],
+            "files": [{"file": source.name, "kinds": source.kinds, "lines": source.lines} for source in sources],
             "findings": [finding.document() for finding in findings],
             "verdict": verdict(findings),
         }
     )
+    return mask_secrets(document)
 
 
 def judge(sources: Sequence[Source], log: nccl_debug_log.Log, context: Context) -> list[Finding]:

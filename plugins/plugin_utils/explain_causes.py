@@ -17,7 +17,6 @@ import yaml
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import LAYERS, STATUSES, Finding, in_order
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import fill, value_text
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.secret_text import mask, mask_data
 
 CAUSES_DIRECTORY = pathlib.Path(__file__).resolve().parent / "shipped_causes"
 CAUSE_FILES = ("link.yml", "address.yml", "rdma.yml", "launch.yml", "nccl.yml")
@@ -95,18 +94,18 @@ class Explanation:
             id=cause.id,
             layer=cause.layer,
             scope=scope,
-            subject=mask(subject),
+            subject=subject,
             status=status,
             nodes=tuple(node for node in nodes if node),
             cable=cable,
             rail=rail,
-            actual=mask_data(actual),
-            expected=mask_data(expected),
+            actual=actual,
+            expected=expected,
             unit=unit,
-            message=mask(fill(sentence, texts)),
-            cause="" if healthy else mask(fill(cause.cause, texts)),
-            fix="" if healthy else mask(fill(cause.fix, texts)),
-            evidence=mask_data(dict(evidence or {})),
+            message=fill(sentence, texts),
+            cause="" if healthy else fill(cause.cause, texts),
+            fix="" if healthy else fill(cause.fix, texts),
+            evidence=dict(evidence or {}),
         )
         self._found.setdefault((finding.id, finding.subject, finding.status, finding.message), finding)
 

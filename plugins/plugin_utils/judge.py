@@ -15,7 +15,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_rdma import
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError, shown
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.evaluate import judge_subject, limit_status
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import LAYERS, STATUSES, Finding, in_order, worst
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.masking import hide_above, hide_outranked, lowest_broken, tell_together
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.first_broken import hide_above, hide_outranked, lowest_broken, tell_together
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plain_data import plain
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rules import Rule, load_rules
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.subjects import Cluster

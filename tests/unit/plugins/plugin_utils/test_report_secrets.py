@@ -140,3 +140,8 @@ def test_masking_leaves_a_clean_report_as_it_is() -> None:
     report = make_report(run_of())
     assert mask_secrets(report) == report
     assert not re.search(re.escape(MASK), json.dumps(report))
+
+
+def test_a_word_after_a_secret_name_is_masked_at_its_place_only() -> None:
+    document = mask_secrets({"first": "auth: failed", "second": "the test failed", "third": "token: aB3dE5fG7", "fourth": "used aB3dE5fG7"})
+    assert document == {"first": f"auth: {MASK}", "second": "the test failed", "third": f"token: {MASK}", "fourth": f"used {MASK}"}
