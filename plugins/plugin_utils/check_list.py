@@ -33,6 +33,7 @@ FIELD_MEANINGS = {
     "missing": "sentence for a query without an answer",
     "outranks": "ids of rules whose findings this one explains: they become `skip`",
     "blame": "fact that names the node at fault; findings of one node are told as one",
+    "covers": "JMESPath for the rails that a finding speaks for, as a list of `cable/rail`; by default those that the subject is part of",
     "gate": "the rule that says why its layer is not judged on a subject",
     "enabled": "`false` switches a rule off",
 }

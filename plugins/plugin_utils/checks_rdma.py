@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import RailKey
@@ -53,13 +53,18 @@ def load_results(data: Mapping[str, Any], excluded: Mapping[str, str]) -> list[d
 
 def put_down(results: Iterable[dict[str, Any]], limits: Limits) -> dict[RailKey, list[dict[str, Any]]]:
     """List the results of every rail; a bad one that is another cable's fault says so in ``blamed``."""
+    return put_down_as(results, limits.bad)
+
+
+def put_down_as(results: Iterable[dict[str, Any]], bad: Callable[[Mapping[str, Any]], bool]) -> dict[RailKey, list[dict[str, Any]]]:
+    """List the results of every rail, bad being what a function says."""
     results = list(results)
     observations = []
     for result in results:
         if result["state"] in ("excluded", "missing"):
             continue
         ends = [f"{cable}/{result['rail']}" for cable in result["cables"]]
-        observations.append(Observation(result["test"], ends[0], ends[-1], limits.bad(result), both_ways=result["stage"] == "bidirectional"))
+        observations.append(Observation(result["test"], ends[0], ends[-1], bad(result), both_ways=result["stage"] == "bidirectional"))
     verdicts = blame(observations)
     rails: dict[RailKey, list[dict[str, Any]]] = collections.defaultdict(list)
     for result in results:

@@ -122,6 +122,7 @@ def told(rule: Rule, subject: Subject, facts: Mapping[str, Any], status: str, va
         evidence=evidence if isinstance(evidence, dict) else {},
         blame=blamed(rule, facts),
         names=names,
+        **covered(rule, facts),
     )
 
 
@@ -152,6 +153,14 @@ def blamed(rule: Rule, facts: Mapping[str, Any]) -> str | None:
     return None if name is None else str(name)
 
 
+def covered(rule: Rule, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rails that a rule says its finding speaks for; nothing where it leaves that to the subject."""
+    if rule.covers is None:
+        return {}
+    names = search(rule, "covers", facts)
+    return {"touches": tuple(tuple(str(name).rpartition("/")[::2]) for name in names or ())}
+
+
 def names_for(rule: Rule, facts: Mapping[str, Any], actual: Any, wanted: Any) -> dict[str, str]:
     """Return the texts of all placeholders that the rule's sentences use."""
     own = {
@@ -169,16 +178,16 @@ def names_for(rule: Rule, facts: Mapping[str, Any], actual: Any, wanted: Any) ->
 
 def finding_of(rule: Rule, subject: Subject, status: str, **values: Any) -> Finding:
     """Return a finding of a rule on a subject."""
-    return Finding(
-        id=rule.id,
-        layer=rule.layer,
-        scope=subject.scope,
-        subject=subject.name,
-        status=status,
-        nodes=subject.nodes,
-        cable=subject.cable,
-        rail=subject.rail,
-        unit=rule.unit,
-        touches=subject.touches,
-        **values,
-    )
+    fields = {
+        "id": rule.id,
+        "layer": rule.layer,
+        "scope": subject.scope,
+        "subject": subject.name,
+        "status": status,
+        "nodes": subject.nodes,
+        "cable": subject.cable,
+        "rail": subject.rail,
+        "unit": rule.unit,
+        "touches": subject.touches,
+    }
+    return Finding(**{**fields, **values})

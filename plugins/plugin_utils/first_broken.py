@@ -68,12 +68,9 @@ def hide_above(findings: Iterable[Finding]) -> list[Finding]:
     lowest = lowest_broken(findings)
     result = []
     for finding in findings:
-        below = None
-        for rail in finding.touches:
-            candidate = lowest.get(rail)
-            if candidate is not None and LAYERS.index(candidate.layer) < LAYERS.index(finding.layer):
-                below = candidate
-                break
+        lower = [other for rail in finding.touches if (other := lowest.get(rail)) is not None and LAYERS.index(other.layer) < LAYERS.index(finding.layer)]
+        # What is said of many cables together stays as long as one of them has nothing broken below.
+        below = lower[0] if lower and (finding.scope != "cluster" or len(lower) == len(finding.touches)) else None
         if below is None:
             result.append(finding)
         else:

@@ -62,7 +62,8 @@ SCOPE_FACTS = {
         "`lost` and `full_lost` (which ones, in words), `largest_mtu`, `size`, `ping_size`, `probes`",
         "rdma": "load tests: `missing`, `zero`, `timeouts`, `failed`, `voided`, `blocked`, `absent`, `implausible`, `above_ceiling`, `wrong_gid` (texts); "
         "`blocked_node`, `absent_node`; `directed` and `bidirectional` (of the worst: `percent`, `gbps`, `expected_gbps`, `text`); "
-        "`best_percent` (of the ceiling), `mtu`, `tests` (evidence by test)",
+        "`best_percent` (of the ceiling), `mtu`, `tests` (evidence by test); `outlier` (among the figures of all rails: `texts` names those "
+        "that lie apart, `percent`, `median`, `count`; null where too few can be compared)",
     },
     "cable": {
         "cable": "cable name",
@@ -83,6 +84,8 @@ SCOPE_FACTS = {
     "cluster": {
         "cluster": "cluster name",
         "nodes": "everything `fabric_facts` saw, by node",
+        "edges": "all cables together: `count` (measured), `low` (true when all fall short by the same share), `percent` (that share), `text`, "
+        "`loaded` (by the counters: `both` rails, `one`, `unknown`), `idle` (rails that carried nothing), `rails` (as `cable/rail`)",
     },
 }
 

@@ -55,7 +55,7 @@ COMPARING_OPS = ("==", "!=", "in")
 SEVERITIES = ("fail", "warn", "unknown")
 MISSING = ("skip", "warn", "unknown", "fail")
 
-QUERY_FIELDS = ("query", "when", "actual", "expected", "evidence")
+QUERY_FIELDS = ("query", "when", "actual", "expected", "evidence", "covers")
 TEXT_FIELDS = ("message", "cause", "fix", "missing")
 REQUIRED_FIELDS = ("id", "layer", "scope", "query", "op", "message")
 
@@ -90,6 +90,7 @@ class Rule:
     fix: str = ""
     outranks: tuple[str, ...] = ()
     blame: str | None = None
+    covers: str | None = None
     gate: bool = False
     enabled: bool = True
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_address import duplicate_owners, gid_texts, has_address, has_gid, shared_networks
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_edges import edge_facts, outliers
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_node import attendance, busy_texts, measuring
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_path import rail_paths
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_rdma import Limits, cable_facts, load_results, put_down, rail_facts
@@ -35,6 +36,8 @@ class Cluster:
         self.duplicates = duplicate_owners(data["nodes"], self.plan)
         self.paths = rail_paths(data, {**gone, **absent})
         self.results = put_down(load_results(data, {**idle, **gone, **absent}), limits)
+        self.outliers = outliers(self.results)
+        self.edges = edge_facts(self.plan, self.results, limits)
         self.with_tests = {node for test in self.plan["tests"] for node in (test["client"], test["server"])}
         self.common = {
             "plan": {
@@ -64,7 +67,9 @@ class Cluster:
             yield self.cable(cable)
         for segment in self.plan["segments"].values():
             yield self.segment(segment)
-        yield Subject("cluster", self.plan["cluster"], {**self.common, "cluster": self.plan["cluster"], "nodes": dict(self.data["nodes"])})
+        yield Subject(
+            "cluster", self.plan["cluster"], {**self.common, "cluster": self.plan["cluster"], "nodes": dict(self.data["nodes"]), "edges": self.edges}
+        )
 
     def rails_of(self, cable: Mapping[str, Any]) -> list[str]:
         """Return the rails of a cable that the plan uses."""
@@ -151,7 +156,7 @@ class Cluster:
             "down": [f"{end['node']} {end['interface']}" for end in ends if end["carrier"] is False],
             "twin_up": all_up(twins) is True,
             "path": self.paths.get(key, {}),
-            "rdma": rail_facts(results, self.ceilings),
+            "rdma": {**rail_facts(results, self.ceilings), "outlier": self.outliers.get(key)},
         }
         return Subject("rail", f"{cable['name']}/{rail}", facts, cable_nodes(cable), cable["name"], rail, (key,), self.not_judged(key, results))
 

@@ -98,6 +98,7 @@ def rate_lines(calibration: dict[str, dict[str, float]]) -> list[str]:
     lines.append("# Percent of the expected rate: machines that share processors scatter.")
     lines.append("fabric_rules:")
     lines += [f"  - {{id: {rule}, warn: {LEAST_PERCENT}, fail: {LEAST_PERCENT}}}" for rule in RATE_RULES]
+    lines.append("  - {id: rdma.outlier, enabled: false}")
     return lines
 
 

@@ -556,7 +556,9 @@ def test_limits_can_be_lowered() -> None:
     data = run_of(fabric_rules=[{"id": "rdma.rail_bandwidth", "warn": 40, "fail": 40}, {"id": "rdma.rail_bidirectional", "warn": 40, "fail": 40},
                                 {"id": "rdma.cable_bandwidth", "warn": 40, "fail": 40}])
     slow_rail(data)
-    assert troubles(judge(data)) == []
+    report = judge(data)
+    assert [(one["id"], one["status"]) for one in troubles(report)] == [("rdma.outlier", "warn")]  # it still stands apart from the others
+    assert report["verdict"]["status"] == "pass"
 
 
 def test_what_the_kernel_does_not_tell_of_pcie_is_not_judged() -> None:
@@ -605,6 +607,90 @@ def test_two_bad_cables_on_a_switch_are_both_named() -> None:
         for record in healthy.records(data, f"{node}:1-switch", "b"):
             record["gbps"] = None if record["gbps"] is None else 0.3 * record["gbps"]
     assert [one["subject"] for one in troubles(judge(data))] == ["spark2:1-switch/b", "spark5:1-switch/b"]
+
+
+def load(data: Data, share: float) -> None:
+    """Let the counters of every sender say that its device moved a share of what its test reports."""
+    for record in healthy.records(data):
+        if record["role"] == "client":
+            record["counters"] = {"tx_bytes": 4000, "port_xmit_data": int(share * record["size_bytes"] * record["iterations"] / 4)}
+
+
+def scale(data: Data, factor: float, **which: Any) -> None:
+    for record in healthy.records(data, **which):
+        record["gbps"] = None if record["gbps"] is None else factor * record["gbps"]
+
+
+@pytest.mark.parametrize(("topology", "count"), [("mesh", 3), ("ring", 4), ("switch", 6)])
+@pytest.mark.parametrize(("factor", "shares", "rule_id", "status", "words"), [
+    (0.5, 1.02, "rdma.common_ceiling", "fail", ["a common ceiling, not a bad cable", "both rails of each loaded"]),
+    (0.85, 1.02, "rdma.common_ceiling", "warn", ["a common ceiling, not a bad cable"]),
+    (0.5, None, "rdma.all_low", "fail", ["cannot be said", "do not tell whether both rails"]),
+    (0.5, 0.0, "rdma.one_rail_of_two", "fail", ["one rail of two", "carry nothing"]),
+    (0.65, 0.0, "rdma.all_low", "fail", ["cannot be said"]),
+])
+def test_all_cables_equally_low_is_one_finding_with_the_right_reason(
+    topology: str, count: int, factor: float, shares: float | None, rule_id: str, status: str, words: list[str]
+) -> None:
+    data = run_of(topology, count)
+    scale(data, factor)
+    if shares is not None:
+        load(data, shares)
+    report = judge(data)
+    found = troubles(report)
+    assert [(one["id"], one["scope"], one["status"]) for one in found] == [(rule_id, "cluster", status)]
+    text = (found[0]["message"] + found[0]["cause"]).lower()
+    assert [word for word in words if word not in text] == []
+    assert ("not a bad cable" in text) == (rule_id == "rdma.common_ceiling")
+    assert {row["layer"] for cable in report["cables"] for row in cable["rails"].values()} == {"rdma" if status == "fail" else None}
+
+
+def test_a_pair_of_rails_without_addresses_is_one_rail_of_two() -> None:
+    """The field's ring: two of four interfaces had no address, and every edge reached 51.4 % of a cable."""
+    data = run_of("ring", 4)
+    plan = data["plan"]
+    for node in plan["nodes"].values():
+        for interface in node["interfaces"].values():
+            if interface["rail"] == "b":
+                interface.update(address=None, prefix=None, peers=[])
+    plan["tests"] = [{**test, "expected_gbps": 196.1} for test in plan["tests"] if test["rail"] == "a"]
+    data = healthy.healthy_run(plan)
+    for record in healthy.records(data):
+        record["gbps"] = None if record["gbps"] is None else 0.514 * 196.1
+    plan["shape"] = "pair"  # where such a rail is a warning, so that what stands above it is judged
+    found = [one for one in troubles(judge(data)) if one["layer"] == "rdma"]
+    assert [one["id"] for one in found] == ["rdma.one_rail_of_two"]
+    assert "51.4 %" in found[0]["message"] and "spark1:0-spark2:1 rail b" in found[0]["message"]
+
+
+def test_a_bad_cable_among_low_ones_keeps_its_own_finding() -> None:
+    data = run_of("ring", 6)
+    scale(data, 0.5)
+    load(data, 1.0)
+    cut(data)
+    assert {one["id"] for one in troubles(judge(data))} == {"link.carrier", "rdma.common_ceiling"}
+
+
+@pytest.mark.parametrize(("topology", "count", "cable"), [("ring", 6, "spark3:0-spark4:1"), ("switch", 6, "spark3:1-switch")])
+@pytest.mark.parametrize("stage", ["directed", "bidirectional"])
+def test_a_rail_that_stands_apart_is_a_warning_though_within_its_limits(topology: str, count: int, cable: str, stage: str) -> None:
+    data = run_of(topology, count)
+    scale(data, 0.925, cable=cable, rail="a", stage=stage)
+    report = judge(data)
+    found = troubles(report)
+    assert [(one["id"], one["subject"], one["status"]) for one in found] == [("rdma.outlier", f"{cable}/a", "warn")]
+    assert "the median of" in found[0]["message"] and "99.0 % of expected" in found[0]["message"]
+    assert report["verdict"]["status"] == "pass"
+
+
+def test_scattered_figures_have_no_outlier_and_few_are_not_compared() -> None:
+    data = run_of("ring", 6)
+    for place, record in enumerate(healthy.records(data, stage="directed")):
+        record["gbps"] = None if record["gbps"] is None else record["gbps"] * (0.93 + 0.011 * (place % 7))
+    assert troubles(judge(data)) == []
+    data = run_of("pair", 2)
+    scale(data, 0.93, rail="a", stage="directed", client="spark1")
+    assert troubles(judge(data)) == []
 
 
 def test_judging_again_gives_the_same_findings() -> None:
