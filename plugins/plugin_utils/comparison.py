@@ -5,14 +5,15 @@
 """Two runs beside each other: what became slower or faster beyond noise, which cables came or went, which versions changed.
 
 Pure: reports in, data out. A difference counts when it is larger than the noise of that very test: the range of its figures in
-the good runs before, where there are enough of them, else a stated percentage.
+the good runs before, where there are enough of them, and of its repeats within these runs; else a stated percentage. Repeats of the new run do
+not count: a rail that flickers would hide its own loss.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import BROKEN
@@ -20,6 +21,9 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import n
 
 #: From this many figures of one test on, their range says more about noise than a stated percentage.
 ENOUGH_RUNS = 3
+
+#: From this many figures of one test within one run on, their range is noise too.
+ENOUGH_REPEATS = 2
 
 #: Two runs that happen to agree do not make a test free of noise.
 LEAST_NOISE_PERCENT = 2.0
@@ -44,6 +48,7 @@ class Digest:
     status: str
     figures: Mapping[Way, float | None]
     expected: Mapping[Way, float]
+    repeats: Mapping[Way, tuple[float, ...]]
     cables: tuple[str, ...]
     versions: Mapping[tuple[str, str], str]
     broken: frozenset[tuple[str, str]]
@@ -53,6 +58,7 @@ def digest(report: Mapping[str, Any]) -> Digest:
     """Return what comparing needs of a report."""
     figures: dict[Way, float | None] = {}
     expected: dict[Way, float] = {}
+    taken: dict[Way, list[float]] = {}
     for cable in report["cables"]:
         for rail, row in cable["rails"].items():
             for one in row["measurements"]:
@@ -60,8 +66,11 @@ def digest(report: Mapping[str, Any]) -> Digest:
                 if one["state"] == "excluded":
                     continue
                 value = one["gbps"] if one["state"] == "ok" else None
-                known = figures.get(way)
-                figures[way] = value if known is None or value is None else min(known, value)
+                # The worst of several tests counts: one without a figure is worse than any.
+                known = figures.get(way, value)
+                figures[way] = None if value is None or known is None else min(known, value)
+                if value:
+                    taken.setdefault(way, []).append(value)
                 expected[way] = float(one["expected_gbps"])
     return Digest(
         run_id=str(report["run_id"]),
@@ -70,6 +79,7 @@ def digest(report: Mapping[str, Any]) -> Digest:
         status=str(report["verdict"]["status"]),
         figures=figures,
         expected=expected,
+        repeats={way: tuple(values) for way, values in taken.items() if len(values) >= ENOUGH_REPEATS},
         cables=tuple(cable["name"] for cable in report["cables"]),
         versions=versions(report),
         broken=frozenset((one["id"], one["subject"]) for one in report["findings"] if one["status"] in BROKEN),
@@ -113,19 +123,20 @@ def compare(now: Digest, then: Digest, against: str, history: Iterable[Digest] =
             unlike += 1
             continue
         compared += 1
-        noise, runs_seen = noise_of(way, now.expected[way], runs.values(), noise_percent)
+        noise = noise_of(way, now.expected[way], runs.values(), noise_percent)
         change = None if value is None else 100.0 * (value - before) / before if before else 0.0
         entry = {
             **dict(zip(WAY_NAMES, way)),
             "before_gbps": before,
             "now_gbps": value,
             "change_percent": None if change is None else round(change, 1),
-            "noise_percent": round(noise, 1),
-            "noise_runs": runs_seen,
+            "noise_percent": round(noise.percent, 1),
+            "noise_runs": noise.runs,
+            "noise_repeats": noise.repeats,
         }
-        if change is None or change < -noise:
+        if change is None or change < -noise.percent:
             regressions.append(entry)
-        elif change > noise:
+        elif change > noise.percent:
             improvements.append(entry)
     regressions.sort(key=lambda entry: -200.0 if entry["change_percent"] is None else entry["change_percent"])
     improvements.sort(key=lambda entry: -entry["change_percent"])
@@ -148,14 +159,29 @@ def compare(now: Digest, then: Digest, against: str, history: Iterable[Digest] =
     return {**result, "message": message_of(result)}
 
 
-def noise_of(way: Way, expected: float, runs: Iterable[Digest], stated: float) -> tuple[float, int]:
-    """Return the noise of one test in percent, and the number of runs that it was seen in (0 when it is the stated one)."""
-    values = [run.figures[way] for run in runs if run.figures.get(way) and abs(run.expected[way] - expected) <= ALIKE * expected]
-    known = [value for value in values if value is not None]
-    if len(known) < ENOUGH_RUNS:
-        return stated, 0
-    spread = 100.0 * (max(known) - min(known)) / statistics.median(known)
-    return max(spread, LEAST_NOISE_PERCENT), len(known)
+@dataclasses.dataclass(frozen=True, slots=True)
+class Noise:
+    """By how much a test scatters, percent, and in how many runs and in how many repeats within one run that was seen (both 0: it is the stated one)."""
+
+    percent: float
+    runs: int = 0
+    repeats: int = 0
+
+
+def noise_of(way: Way, expected: float, runs: Iterable[Digest], stated: float) -> Noise:
+    """Return the noise of one test: the larger of its range over the runs and of its widest range within one of them."""
+    alike = [run for run in runs if way in run.expected and abs(run.expected[way] - expected) <= ALIKE * expected]
+    known = [value for run in alike if (value := run.figures.get(way))]
+    seen = len(known) if len(known) >= ENOUGH_RUNS else 0
+    widest = max((run.repeats[way] for run in alike if way in run.repeats), key=spread_percent, default=())
+    if not seen and not widest:
+        return Noise(stated)
+    return Noise(max(spread_percent(known) if seen else 0.0, spread_percent(widest), LEAST_NOISE_PERCENT), seen, len(widest))
+
+
+def spread_percent(values: Sequence[float]) -> float:
+    """Return the range of some figures in percent of their median; 0 for none."""
+    return 100.0 * (max(values) - min(values)) / statistics.median(values) if values else 0.0
 
 
 def changed_versions(now: Digest, then: Digest) -> list[dict[str, Any]]:

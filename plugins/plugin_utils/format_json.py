@@ -36,6 +36,7 @@ def host_document(report: Mapping[str, Any], host: str) -> dict[str, Any]:
         "node": report["nodes"].get(host),
         "paths": report["paths"].get(host),
         "perftest": report["perftest"].get(host),
+        "iperf3": report["iperf3"].get(host),
         "drift": [entry for entry in report["drift"] if entry.get("host") == host],
         "findings": [finding for finding in report["findings"] if host in finding["nodes"]],
         "cables": [cable for cable in report["cables"] if cable["name"] in cables],

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.comparison import way_text
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.measured_rows import sweeps
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_charts import size_text, stream_ladder
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import number_text
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_table import HEADS
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_table import cells as scenario_cells
@@ -53,6 +55,13 @@ def files(report: Mapping[str, Any]) -> dict[str, str]:
     table = [row_of(cable, rail, row) for cable in report["cables"] for rail, row in cable["rails"].items()]
     head = ("cable", "rail", "forward Gb/s", "back Gb/s", "both ways Gb/s", "expected Gb/s", "verdict")
     lines += rows(head, [[row[column] for column in COLUMNS] for row in table])
+    ladder = stream_ladder(report)
+    if ladder:
+        lines += ["", "## TCP by number of streams", "", *rows(ladder["table"]["heads"], ladder["table"]["rows"])]
+    runs = sweeps(report)
+    if runs:
+        cells = [[run.collective, run.name, size_text(run.largest[0]), number_text(run.largest[1])] for run in runs]
+        lines += ["", "## NCCL at the largest message", "", *rows(("collective", "ranks", "size", "bus bandwidth GB/s"), cells)]
     if report["not_tested"]:
         lines += ["", f"Not tested (outside --limit): {', '.join(report['not_tested'])}"]
     lines += ["", f"How the expected rates come about: {escaped(str(report['plan']['expected'].get('formula', '')))}"]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import BROKEN, STATUSES
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.measured_rows import rungs, sweeps
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_time import epoch_seconds, seconds_between
 
 PREFIX = "dgxspark_fabric"
@@ -65,6 +66,11 @@ def metrics(report: Mapping[str, Any]) -> Iterator[tuple[str, str, Iterable[Samp
     ):
         ways = [({**labels, **{name: one[name] for name in ("stage", "client", "server")}}, one[key]) for labels, one in taken]
         yield name, text, [(labels, float(value) * BITS) for labels, value in ways if value is not None]
+    tcp = [({"client": one.client, "server": one.server, "rail": one.rail, "streams": str(one.streams)}, one.gbps * BITS) for one in rungs(report)]
+    yield "tcp_bits_per_second", "TCP rate received by the server, by number of streams.", tcp
+    yield "nccl_bus_bytes_per_second", "Bus bandwidth of nccl-tests at the largest message; the lowest of several runs.", [
+        ({"collective": one.collective, "ranks": str(one.ranks)}, one.largest[1] * BITS) for one in sweeps(report)
+    ]
     yield "regressions", "Rails that became slower than in the run compared with, beyond noise.", [
         ({"against": one["against"]}, len(one["regressions"])) for one in report.get("comparison") or []
     ]

@@ -22,6 +22,9 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.subjects import Cl
 
 MODES = ("validate", "check")
 INPUTS = ("plan", "nodes", "unreachable", "not_tested", "paths", "perftest", "drift", "mode")
+
+#: Measured by stages that a run may leave out: without them it is judged by the others.
+OPTIONAL_INPUTS = ("iperf3", "nccl")
 BANDWIDTH_RULES = {"directed": "rdma.rail_bandwidth", "bidirectional": "rdma.rail_bidirectional"}
 
 #: Layers that provisioning puts right: in check mode their faults are drift, told by the same setting (fabric_drift_fails).
@@ -31,7 +34,7 @@ PROVISIONED_LAYERS = ("address", "path")
 def judge(results: Mapping[str, Any]) -> dict[str, Any]:
     """Judge one run.
 
-    :param results: plan, nodes, unreachable, not_tested, paths, perftest, drift and mode, as ``results.py`` collects them
+    :param results: plan, nodes, unreachable, not_tested, paths, perftest, drift and mode, and what was measured beside that, as ``results.py`` collects them
     :return: the report's content but for its metadata: the same data, with ``findings``, ``cables`` and ``verdict``
     :raises FabricError: when the input is not complete, or a rule cannot be used
     """
@@ -63,7 +66,7 @@ def checked(results: Mapping[str, Any]) -> dict[str, Any]:
         raise FabricError("judge: plan is empty: no host has fabric_plan. Run the role dgxspark.fabric.plan first.")
     if data["mode"] not in MODES:
         raise FabricError(f"judge: mode is {shown(data['mode'])}, expected one of {', '.join(MODES)}.")
-    return {name: data[name] for name in INPUTS}
+    return {**{name: data[name] for name in INPUTS}, **{name: data.get(name) or {} for name in OPTIONAL_INPUTS}}
 
 
 def bad_below(rule: Rule | None) -> float:

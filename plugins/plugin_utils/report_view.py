@@ -14,6 +14,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.cluster_picture im
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.comparison import AGAINST, node_versions, way_text
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import BROKEN, LAYERS, STATUSES
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rail_figures import SIGNS, WORDS, rail_rows
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_charts import size_curves, stream_ladder
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_names import host_file
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_time import duration_text, moment_text, seconds_between
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import number_text, value_text
@@ -91,6 +92,8 @@ class Pages:
             "cables_folded": healthy if fold else [],
             "folded_text": folded_text(healthy),
             "bar": self.bar_legend(),
+            "ladder": stream_ladder(report),
+            "curves": size_curves(report),
             "nodes": [self.node_entry(node) for node in plan["nodes"]],
             "versions": self.versions(),
             "environments": self.environments(),
@@ -131,6 +134,7 @@ class Pages:
             "cables_folded": [],
             "folded_text": "",
             "bar": self.bar_legend(),
+            "ladder": stream_ladder(report, host),
             "interfaces": [interface_view(planned["interfaces"][name], facts) for name in planned["interfaces"]],
             "versions": list(node_versions(facts, planned).items()),
             "environments": [{"nodes": host, "open": True, "lines": environment_lines(planned)}],
@@ -280,7 +284,6 @@ def comparison_view(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def change_view(one: Mapping[str, Any], word: str) -> dict[str, str]:
     """Return a figure that changed as the page shows it."""
-    noise = "stated" if one["noise_runs"] == 0 else f"range of {one['noise_runs']} good runs"
     return {
         "word": word,
         "status": "pass" if word == "faster" else "warn",
@@ -289,8 +292,14 @@ def change_view(one: Mapping[str, Any], word: str) -> dict[str, str]:
         "before": number_text(one["before_gbps"]),
         "now": number_text(one["now_gbps"]),
         "change": f"{one['change_percent']:+.1f} %",
-        "noise": f"{one['noise_percent']:.0f} % {noise}",
+        "noise": f"{one['noise_percent']:.0f} %, {noise_text(one)}",
     }
+
+
+def noise_text(one: Mapping[str, Any]) -> str:
+    """Say where the noise of a changed figure comes from."""
+    seen = ((one["noise_runs"], "good run"), (one["noise_repeats"], "repeat"))
+    return " and ".join(f"range of {counted(number, noun)}" for number, noun in seen if number) or "stated"
 
 
 def interface_view(planned: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, str]:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError, shown
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.measured_rows import sweeps
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_charts import size_text
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import number_text
 
 NOT_MEASURED = "not measured"
@@ -57,7 +59,7 @@ def measured(report: Mapping[str, Any]) -> dict[str, Any]:
     plan = report["plan"]
     speed = f"{plan['link_gbps']:g}G"
     tested = [node for node in plan["nodes"] if node not in report["not_tested"]]
-    return {"network": f"{speed} RoCE", "nodes": str(len(tested)), "rdma": rdma_cell(report), "run_id": report["run_id"]}
+    return {"network": f"{speed} RoCE", "nodes": str(len(tested)), "rdma": rdma_cell(report), "nccl": nccl_cell(report), "run_id": report["run_id"]}
 
 
 def rdma_cell(report: Mapping[str, Any]) -> str | None:
@@ -73,6 +75,15 @@ def rdma_cell(report: Mapping[str, Any]) -> str | None:
     if not sums:
         return None
     return f"{number_text(statistics.median(sums))} Gb/s a cable (lowest {number_text(min(sums))})"
+
+
+def nccl_cell(report: Mapping[str, Any]) -> str | None:
+    """Return what all ranks together reached: all_reduce where it was measured, at the largest message of the run with most ranks."""
+    runs = sweeps(report)
+    if not runs:
+        return None
+    best = max(runs, key=lambda run: (run.collective == "all_reduce", run.ranks, run.largest))
+    return f"{best.collective} {number_text(best.largest[1])} GB/s at {size_text(best.largest[0])}, {best.ranks or 'unknown'} ranks"
 
 
 def cells(row: Mapping[str, Any]) -> list[str]:

@@ -7,36 +7,22 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
-import shutil
 import subprocess
-import sys
 
 import pytest
 
+from ansible_collections.dgxspark.fabric.tests.unit.offline_playbook import PROGRAM, run_offline
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "tests/unit/fixtures/explain"
-PROGRAM = shutil.which("ansible-playbook", path=os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ.get("PATH", "")]))
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="ansible-playbook is not installed beside this Python")
 
 
 def play(folder: pathlib.Path, files: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the playbook as a user of the installed collection does, without ansible.cfg and inventory."""
-    link = folder / "collections/ansible_collections/dgxspark/fabric"
-    if not link.exists():
-        link.parent.mkdir(parents=True)
-        link.symlink_to(ROOT)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")} | {
-        "ANSIBLE_COLLECTIONS_PATH": str(folder / "collections"),
-        "ANSIBLE_HOME": str(folder / "home"),
-        "HOME": str(folder),
-        "ANSIBLE_NOCOLOR": "1",
-        "LC_ALL": "C.UTF-8",
-    }
-    command = [str(PROGRAM), str(ROOT / "playbooks/explain.yml"), "-e", json.dumps({"explain_files": files}), *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    """Explain files."""
+    return run_offline(folder, "explain.yml", {"explain_files": files}, *arguments)
 
 
 def printed(stdout: str) -> dict:

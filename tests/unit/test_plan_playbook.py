@@ -7,19 +7,17 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
-import shutil
 import subprocess
-import sys
 from typing import Any
 
 import pytest
 import yaml
 
+from ansible_collections.dgxspark.fabric.tests.unit.offline_playbook import PROGRAM, run_playbook
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SEED = ROOT / "tests" / "unit" / "fixtures" / "seed"
-PROGRAM = shutil.which("ansible-playbook", path=os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ.get("PATH", "")]))
 HOSTS = {"pair": 2, "mesh": 3, "ring": 4, "switch": 4}
 # An ssh that cannot work, and privileges for everything: a plan must not care.
 HOSTILE = ["-e", "ansible_connection=ssh", "-e", "ansible_ssh_executable=/bin/false", "-e", "ansible_become=true", "--become"]
@@ -32,22 +30,11 @@ class Site:
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
-        link = folder / "collections" / "ansible_collections" / "dgxspark" / "fabric"
-        link.parent.mkdir(parents=True)
-        link.symlink_to(ROOT)
-        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")} | {
-            "ANSIBLE_COLLECTIONS_PATH": str(folder / "collections"),
-            "ANSIBLE_HOME": str(folder / "home"),
-            "HOME": str(folder),
-            "ANSIBLE_NOCOLOR": "1",
-            "LC_ALL": "C.UTF-8",
-        }
 
     def play(
         self, inventory: str | pathlib.Path, *arguments: str, playbook: str | pathlib.Path = ROOT / "playbooks" / "plan.yml"
     ) -> subprocess.CompletedProcess[str]:
-        command = [str(PROGRAM), "-i", str(inventory), str(playbook), *arguments]
-        return subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=120, check=False)
+        return run_playbook(self.folder, playbook, "-i", str(inventory), *arguments)
 
 
 @pytest.fixture

@@ -94,6 +94,35 @@ def test_noise_is_the_range_of_the_good_runs_before_when_there_are_enough(tmp_pa
     assert comparisons(report_of(5, 0.985), calm, None, 1.0)[0]["regressions"] == []
 
 
+def repeated(report: dict[str, Any], *factors: float) -> dict[str, Any]:
+    """Return a report in which every figure of one cable was taken several times."""
+    for cable in report["cables"]:
+        for row in cable["rails"].values() if cable["name"] == CABLE else ():
+            row["measurements"] = [{**one, "gbps": one["gbps"] * factor} for one in row["measurements"] for factor in factors]
+    return report
+
+
+def test_repeats_within_an_earlier_run_tell_noise_too() -> None:
+    before, now = digest(repeated(report_of(1), 1.0, 0.93, 0.96)), digest(report_of(2, 0.88))
+    found = compare(now, before, "baseline", (), 2.0)
+    assert {entry["cable"] for entry in found["regressions"]} == {"spark1:1-spark3:0", "spark2:0-spark3:1"}
+    slow = compare(digest(report_of(3, 0.8)), before, "baseline", (), 2.0)
+    mine = [entry for entry in slow["regressions"] if entry["cable"] == CABLE]
+    assert {(entry["noise_percent"], entry["noise_runs"], entry["noise_repeats"]) for entry in mine} == {(7.3, 0, 3)}
+    assert all(entry["before_gbps"] == pytest.approx(0.93 * 97.02, rel=0.01) for entry in mine if entry["stage"] == "directed")
+
+
+def test_a_rail_that_flickers_now_does_not_hide_its_loss() -> None:
+    before, now = digest(report_of(1)), digest(repeated(report_of(2), 1.0, 0.2, 0.99))
+    found = compare(now, before, "baseline", (), 10.0)
+    assert {entry["cable"] for entry in found["regressions"]} == {CABLE}
+    failed = report_of(3)
+    for cable in failed["cables"]:
+        for row in cable["rails"].values():
+            row["measurements"] = [{**row["measurements"][0], "state": "failed", "gbps": None}, *row["measurements"]]
+    assert None in digest(failed).figures.values()
+
+
 def test_runs_removed_with_the_old_ones_spare_what_was_compared_with(tmp_path: pathlib.Path) -> None:
     runs = keep(tmp_path, *(report_of(number) for number in range(1, 5)))
     store(tmp_path, "spark", run_id(6), {"report.json": "{}"}, keep=1, spare=frozenset({run_id(1)}))

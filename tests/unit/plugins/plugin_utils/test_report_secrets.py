@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.redaction import MASK, is_secret_name, mask_secrets, mask_text, redact
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report import judge_again, make_report, redacted, report_files
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.test_judge import cut, hanging, run_of, wrong_twin
+from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.sweeps import ladder, nccl_sweep
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.test_report import schema_errors
 
 #: Made up for this test; each stands once in PLANTED below.
@@ -57,6 +58,11 @@ def plant(data: dict[str, Any]) -> None:
     for record in data["perftest"]["spark1"]["tests"]:
         record["command"] = ["ib_write_bw", "--password", SECRETS["option"], "-d", record["device"]]
         record["tail"] = f"DB_PASSWORD={SECRETS['option']} failed; mac {IDENTITIES['mac']}"
+    data["nccl"] = {"spark1": {"runs": [{**nccl_sweep("all_reduce", ["spark1", "spark2"]), "env": [f"AWS_SECRET_ACCESS_KEY={SECRETS['variable']}"]}]}}
+    data["nccl"]["spark1"]["command"] = ["mpirun", "-x", f"HF_TOKEN={SECRETS['variable']}", "--password", SECRETS["option"]]
+    data["iperf3"] = ladder(data["plan"])
+    data["iperf3"]["spark1"]["tests"][0]["tail"] = f"auth_token={SECRETS['field']} {SECRETS['form']} {IDENTITIES['mac']}"
+    data["unreachable"]["spark3"] = f"ssh: sshpass -p {SECRETS['option']} failed, password: {SECRETS['quoted']!r}"
     data["drift"] = [{"host": "spark1", "subject": "x", "key": "macaddress", "wanted": IDENTITIES["mac"], "live": "auth_token: " + SECRETS["field"]}]
 
 
