@@ -21,7 +21,7 @@ MOST_SERIES = 6
 
 #: The chart's height, and the space for its axes: left, right, top, bottom.
 HEIGHT = {WIDE: 300.0, NARROW: 240.0}
-MARGINS = (46.0, 18.0, 16.0, 40.0)
+MARGINS = (40.0, 18.0, 26.0, 40.0)
 MOST_LABELS = {WIDE: 9, NARROW: 5}
 
 #: A line for what could be reached is drawn when it is at most this many times the highest figure; else it would flatten the curves.

@@ -97,7 +97,7 @@ class Pages:
             "nodes": [self.node_entry(node) for node in plan["nodes"]],
             "versions": self.versions(),
             "environments": self.environments(),
-            "notes": plan.get("notes") or [],
+            "notes": [{**note, "subject": names_text(note["subject"].split(", "))} for note in plan.get("notes") or []],
             "formula": plan["expected"].get("formula") or "",
             "layers": layer_counts(report["findings"]),
             "skipped": skip_reasons(report["findings"]),

@@ -18,7 +18,8 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.comparison import 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report import make_report
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils import healthy
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.headless_browser import Browser, executable
-from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.test_judge import a_little_slow, check_run, silence, run_of, unplug
+from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.test_judge import a_little_slow, check_run, run_of, silence, unplug
+from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.sweeps import ladder, nccl_sweep
 
 TIMES = {"started": "2026-11-30T22:15:00Z", "finished": "2026-11-30T22:16:30Z"}
 DRIFT = {"host": "spark1", "subject": "enp1s0f0np0", "key": "mtu", "wanted": 9000, "live": 1500, "message": "MTU 1500, wanted 9000"}
@@ -26,7 +27,7 @@ CUT = "spark2:0-spark3:1"
 EVIL = "</title><script>alert(1)</script><img src=http://example.invalid/x onerror=alert(2)>"
 
 #: Elements that HTML closes by itself.
-VOID = {"meta", "link", "br", "img", "hr", "input", "rect", "line"}
+VOID = {"meta", "link", "br", "wbr", "img", "hr", "input", "rect", "line"}
 
 Report = dict[str, Any]
 
@@ -69,11 +70,21 @@ def silent_node() -> Report:
     return make_report(data, **TIMES)
 
 
+def measured(topology: str, count: int) -> Report:
+    """Return the report of a healthy cluster on which TCP and NCCL were measured too."""
+    data = run_of(topology, count)
+    data["iperf3"] = ladder(data["plan"])
+    hosts = list(data["plan"]["nodes"])
+    runs = [nccl_sweep("all_reduce", hosts), nccl_sweep("all_reduce", hosts[:2], 0.98), nccl_sweep("all_gather", hosts, 0.9)]
+    data["nccl"] = {hosts[0]: {"runs": [*runs, *(nccl_sweep("sendrecv", hosts[:2], 0.6 + 0.05 * number) for number in range(6))]}}
+    return make_report(data, **TIMES)
+
+
 CASES = {
-    "pair": lambda: make_report(run_of("pair", 2), **TIMES),
-    "mesh": lambda: make_report(run_of(), **TIMES),
+    "pair": lambda: measured("pair", 2),
+    "mesh": lambda: measured("mesh", 3),
     "ring": cut_ring,
-    "switch": lambda: make_report(run_of("switch", 64), **TIMES),
+    "switch": lambda: measured("switch", 64),
     "two ports on a switch": lambda: make_report(healthy.healthy_run(healthy.plan_of("switch", 4, fabric_ports=[0, 1])), **TIMES),
     "graph": slow_graph,
     "long names": odd_names,
@@ -165,6 +176,11 @@ def test_findings_come_first_with_cause_and_fix(pages: dict[str, pathlib.Path]) 
     row = text[text.index("link.carrier</span>") :][:2000]
     assert f"<strong>{CUT}</strong>" in row and "is not plugged in" in row and "Push in both plugs" in row
     assert text.index("link.carrier</span>") < text.index("rdma.rail_bandwidth</span>")
+    assert 'id="tcp"' not in text and 'id="nccl"' not in text, "what was not measured has no section"
+    healthy_page = (pages["mesh"] / "report.html").read_text(encoding="utf-8")
+    sections = ("findings", "picture", "bandwidth", "tcp", "nccl", "nodes", "versions", "environment", "repeat")
+    places = [healthy_page.index(f'id="h-{name}"') for name in sections]
+    assert places == sorted(places)
     for words in ("NCCL_IB_HCA", "mlx5_core", "28.45.4028", "playbooks/validate.yml", "plan.ring_trees", "lost", "mtu"):
         assert words in text
 
@@ -214,6 +230,34 @@ def test_nothing_in_the_picture_overlaps(pages: dict[str, pathlib.Path], browser
     browser.open(pages[case] / "report.html", width)
     assert browser.evaluate(OVERLAPPING) == []
 
+
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize(("case", "charts"), [("pair", 4), ("mesh", 4), ("switch", 4), ("ring", 0)])
+def test_no_words_of_a_chart_lie_on_one_another(pages: dict[str, pathlib.Path], browser: Browser, case: str, charts: int, width: int) -> None:
+    browser.open(pages[case] / "report.html", width)
+    assert browser.evaluate(CHARTS) == [charts, []]
+
+
+#: The number of shown charts, and their texts that overlap or stick out.
+CHARTS = """(() => {
+  const frame = one => one.getBoundingClientRect();
+  const shown = [...document.querySelectorAll('svg.chart')].filter(one => frame(one).width);
+  const found = [];
+  shown.forEach(chart => {
+    const texts = [...chart.querySelectorAll('text')];
+    texts.forEach((one, i) => {
+      const a = frame(one), all = frame(chart);
+      if (a.left < all.left - 1 || a.right > all.right + 1 || a.top < all.top - 1 || a.bottom > all.bottom + 1) found.push('out: ' + one.textContent);
+      texts.slice(i + 1).forEach(two => {
+        const b = frame(two);
+        if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2) {
+          found.push(one.textContent + ' / ' + two.textContent);
+        }
+      });
+    });
+  });
+  return [shown.length, found];
+})()"""
 
 #: Elements with text that stick out of the window and cannot be scrolled to within their own frame.
 OVERFLOWING = """[...document.querySelectorAll('main *, header *')].filter(one => !one.closest('.sr, .scroll, thead') && one.getClientRects().length
