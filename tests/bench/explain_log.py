@@ -4,11 +4,12 @@
 
 """Print how long ``explain`` takes for a generated log of NCCL of 64 MB, and how much memory; for 16 MB beside it, to show that memory is flat.
 
-PYTHONPATH=.ansible/collections python tests/bench/explain_log.py [MB ...]
+python tests/bench/explain_log.py [MB ...]
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import pathlib
 import resource
@@ -16,6 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "unit"))
+
+importlib.import_module("conftest")  # makes the collection importable
 
 BUDGET_SECONDS = 10.0
 #: Beyond what the interpreter and the collection's modules take.
