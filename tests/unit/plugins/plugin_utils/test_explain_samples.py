@@ -112,12 +112,36 @@ SITUATIONS: list[tuple[str, str, str, str, tuple[str, ...], tuple[str, ...]]] = 
 ]
 
 
+# What the finding is about, where the file itself names a node, an interface or a device; else it is the file.
+SUBJECTS = {
+    "F07-mtu-of-both-ends.txt": "node1, node2",
+    "F19-cabling.txt": "n1, n2, n3",
+    "F21-no-cable-to-peer.log": "n2",
+    "F40-pcie-width.txt": "0002:01:00.0",
+    "F44-speed.txt": "enp1s0f0np0",
+    "F44-no-link.txt": "enp1s0f0np0",
+    "F58-socket.log": "the host of this log",
+    "05-management-blip.log": "enP7s7",
+    "10-pair-with-two-cables.tsv": "node1, node2",
+    "12-gid-table-changed-during-run.log": "node2",
+    "15-nic-powered-off-without-cable.txt": "node3",
+    "18-pair-on-different-ports.log": "node1, node2",
+}
+
+
+def check_parts(entry: dict[str, Any], path: str) -> None:
+    """A finding names what it is about, and one that is no pass has a cause and a fix."""
+    assert entry["subject"] == SUBJECTS.get(path.rpartition("/")[2], str(FIXTURES / path))
+    assert entry["status"] in ("pass", "skip") or entry["cause"] and entry["fix"]
+
+
 @pytest.mark.parametrize(("name", "verdict", "broken", "cause", "told"), FIELD, ids=[row[0] for row in FIELD])
 def test_field_problems(name: str, verdict: str, broken: set[str], cause: str, told: tuple[str, ...]) -> None:
     document = of_file(f"explain/field/{name}")
     assert document["verdict"]["status"] == verdict
     assert ids(document, "fail", "unknown") == broken
     entry = finding(document, cause)
+    check_parts(entry, f"explain/field/{name}")
     text = " ".join([entry["message"], entry["cause"], entry["fix"]])
     assert [word for word in told if word not in text] == []
 
@@ -127,6 +151,7 @@ def test_situations(name: str, verdict: str, cause: str, status: str, told: tupl
     document = of_file(f"explain/situations/{name}")
     assert document["verdict"]["status"] == verdict
     assert finding(document, cause)["status"] == status
+    check_parts(finding(document, cause), f"explain/situations/{name}")
     assert [word for word in told if word not in words(document)] == []
     assert [word for word in untold if word in words(document)] == []
 
