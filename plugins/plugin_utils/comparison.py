@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import BROKEN
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import number_text
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import counted, number_text
 
 #: From this many figures of one test on, their range says more about noise than a stated percentage.
 ENOUGH_RUNS = 3
@@ -206,32 +206,27 @@ def message_of(result: Mapping[str, Any]) -> str:
     lost = [one for one in result["regressions"] if one["now_gbps"] is None]
     slower = [one for one in result["regressions"] if one["now_gbps"] is not None]
     if lost:
-        parts.append(f"{amount(len(lost), 'figure')} lost, on {', '.join(list(dict.fromkeys(one['cable'] for one in lost))[:3])}")
+        parts.append(f"{counted(len(lost), 'figure')} lost, on {', '.join(list(dict.fromkeys(one['cable'] for one in lost))[:3])}")
     if slower:
         worst = slower[0]
         parts.append(
-            f"{amount(len(slower), 'figure')} slower, worst {worst['cable']} rail {worst['rail']} {way_text(worst)}: "
+            f"{counted(len(slower), 'figure')} slower, worst {worst['cable']} rail {worst['rail']} {way_text(worst)}: "
             f"{number_text(worst['before_gbps'])} to {number_text(worst['now_gbps'])} Gb/s ({worst['change_percent']:+.0f} %)"
         )
     if result["improvements"]:
-        parts.append(f"{amount(len(result['improvements']), 'figure')} faster")
+        parts.append(f"{counted(len(result['improvements']), 'figure')} faster")
     for key, noun in (("new_cables", "new cable"), ("gone_cables", "gone cable"), ("newly_broken", "newly broken check"), ("mended", "mended check")):
         if result[key]:
-            parts.append(amount(len(result[key]), noun))
+            parts.append(counted(len(result[key]), noun))
     if result["versions"]:
-        parts.append(f"{amount(len(result['versions']), 'version')} changed")
+        parts.append(f"{counted(len(result['versions']), 'version')} changed")
     if not parts:
-        parts.append(f"no change beyond noise in {amount(result['compared'], 'figure')}" if result["compared"] else "cables and versions are the same")
+        parts.append(f"no change beyond noise in {counted(result['compared'], 'figure')}" if result["compared"] else "cables and versions are the same")
     if result["not_alike"]:
-        parts.append(f"{amount(result['not_alike'], 'figure')} not compared, since other rates are expected now")
+        parts.append(f"{counted(result['not_alike'], 'figure')} not compared, since other rates are expected now")
     return f"against {AGAINST.get(result['against'], result['against'])} {result['run_id']}: {'; '.join(parts)}"
 
 
 def way_text(entry: Mapping[str, Any]) -> str:
     """Name the direction of a test."""
     return f"{entry['client']} {'<->' if entry['stage'] == 'bidirectional' else '->'} {entry['server']}"
-
-
-def amount(number: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import nccl_debug_log
@@ -24,7 +24,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils import (
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.explain_causes import Explanation
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.explain_context import Context
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.explain_source import Source, read_lines, read_tree
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import BROKEN, STATUSES, Finding
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import BROKEN, Finding, counts_of
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plain_data import plain
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.redaction import mask_secrets
 
@@ -111,7 +111,7 @@ def judge(sources: Sequence[Source], log: nccl_debug_log.Log, context: Context) 
 
 def verdict(findings: Sequence[Finding]) -> dict[str, Any]:
     """Return the verdict: ``fail`` when anything is fail or unknown. A skip alone says nothing, so it is unknown, which counts as fail."""
-    counts: Mapping[str, int] = {status: sum(1 for finding in findings if finding.status == status) for status in sorted(STATUSES)}
+    counts = counts_of(findings)
     bad = [finding for finding in findings if finding.status in BROKEN]
     if bad:
         parts = [f"{finding.id} on {finding.subject}" for finding in bad[:4]] + ([f"{len(bad) - 4} more"] if len(bad) > 4 else [])

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import iperf3_output, perftest_output
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.evaluate import limit_status
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.explain_causes import Explanation
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.explain_context import Context
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.explain_source import Section
@@ -130,12 +131,7 @@ def bandwidth(
     if not output.bidirectional and DEGRADED_GBPS[0] <= average <= DEGRADED_GBPS[1] and expected >= FULL_RAIL_GBPS:
         told.add("rdma.degraded_nic", section.label, expected=expected, **figure)
         return
-    status = "pass"
-    if rule.fail is not None and percent < rule.fail:
-        status = "fail"
-    elif rule.warn is not None and percent < rule.warn:
-        status = "warn"
-    told.add(rule.id, section.label, status=status, expected=expected, percent=round(percent), **figure)
+    told.add(rule.id, section.label, status=limit_status(rule, percent), expected=expected, percent=round(percent), **figure)
 
 
 def explain_json(section: Section, told: Explanation) -> None:

@@ -20,6 +20,9 @@ STATUSES = ("fail", "unknown", "warn", "pass", "skip")
 
 BROKEN = frozenset({"fail", "unknown"})
 
+#: What a person should look at.
+TROUBLES = frozenset({*BROKEN, "warn"})
+
 #: One rail of one cable: (cable name, rail letter).
 RailKey = tuple[str, str]
 
@@ -85,6 +88,12 @@ class Finding:
 def worst(statuses: Iterable[str]) -> str:
     """Return the worst of some statuses; ``skip`` when there is none."""
     return min(statuses, key=STATUSES.index, default="skip")
+
+
+def counts_of(findings: Iterable[Finding]) -> dict[str, int]:
+    """Return how many findings have each status."""
+    statuses = [finding.status for finding in findings]
+    return {status: statuses.count(status) for status in sorted(STATUSES)}
 
 
 def in_order(findings: Iterable[Finding], rule_ids: Iterable[str], cables: Iterable[str]) -> list[Finding]:

@@ -11,11 +11,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import LAYERS, STATUSES, Finding, RailKey
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import LAYERS, STATUSES, TROUBLES, Finding, RailKey
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import fill
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rules import Rule
-
-TROUBLES = ("fail", "unknown", "warn")
 
 
 def hide_outranked(findings: Iterable[Finding], rules: Mapping[str, Rule]) -> list[Finding]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.comparison import way_text
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import TROUBLES
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.measured_rows import sweeps
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_charts import size_text, stream_ladder
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import number_text
@@ -26,7 +27,7 @@ def files(report: Mapping[str, Any]) -> dict[str, str]:
     verdict = report["verdict"]
     lines = [f"# {heading(report)}", "", f"**{verdict['status'].upper()}**: {escaped(verdict['message'])}", ""]
     lines.append(f"Started {report['started']}, finished {report['finished']}, collection {report['collection_version']}, mode {report['mode']}.")
-    troubles = [one for one in report["findings"] if one["status"] in ("fail", "unknown", "warn")]
+    troubles = [one for one in report["findings"] if one["status"] in TROUBLES]
     if troubles:
         cells = [[VERDICT_WORDS[one["status"]], f"`{one['id']}`", one["subject"], one["message"], one["cause"], one["fix"]] for one in troubles]
         lines += ["", "## Findings", "", *rows(("status", "check", "where", "what", "cause", "fix"), cells)]

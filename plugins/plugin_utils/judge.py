@@ -14,7 +14,7 @@ from typing import Any
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_rdma import Limits
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError, shown
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.evaluate import judge_subject, limit_status
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import LAYERS, STATUSES, Finding, in_order, worst
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import LAYERS, Finding, counts_of, in_order, worst
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.first_broken import hide_above, hide_outranked, lowest_broken, tell_together
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plain_data import plain
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rules import Rule, load_rules
@@ -160,7 +160,7 @@ def verdict(findings: Iterable[Finding], data: Mapping[str, Any]) -> dict[str, A
     """Return the verdict on the whole run."""
     findings = list(findings)
     scale = weight(data)
-    counts = {status: sum(1 for finding in findings if finding.status == status) for status in sorted(STATUSES)}
+    counts = counts_of(findings)
     bad = [finding for finding in findings if finding.status in scale.statuses and finding.layer not in scale.forgiven_layers]
     drift = data["drift"] if scale.drift else []
     parts = [f"{finding.id} on {finding.subject}" for finding in bad[:3]]

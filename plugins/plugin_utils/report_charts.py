@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.line_chart import MOST_SERIES, Series, drawings
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.measured_rows import Rung, Sweep, rungs, sweeps
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import number_text
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import counted, number_text
 
 #: With more edges than this, their table is folded away below the chart.
 EDGES_SHOWN = 12
@@ -126,4 +126,4 @@ def size_text(size: float) -> str:
 
 def streams_text(count: float) -> str:
     """Return a number of streams."""
-    return f"{count:g} stream{'' if count == 1 else 's'}"
+    return counted(int(count), "stream")

@@ -12,15 +12,13 @@ from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.cluster_picture import node_pictures, pictures
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.comparison import AGAINST, node_versions, way_text
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import BROKEN, LAYERS, STATUSES
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import BROKEN, LAYERS, STATUSES, TROUBLES
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rail_figures import SIGNS, WORDS, rail_rows
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_charts import size_curves, stream_ladder
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_names import host_file
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_time import duration_text, moment_text, seconds_between
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import number_text, value_text
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import counted, number_text, value_text
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_table import COLUMNS, HEADS, cells
-
-TROUBLES = ("fail", "unknown", "warn")
 
 #: With more healthy cables than this, they are folded away below those that need a look.
 HEALTHY_CABLES_SHOWN = 12
@@ -382,8 +380,3 @@ def folded_text(rows: list[Mapping[str, Any]]) -> str:
 def names_text(names: list[str], most: int = 8) -> str:
     """Return names as a list, cut after some."""
     return ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} more"
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -52,6 +52,11 @@ def number_text(value: float) -> str:
     return f"{value:.3g}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: 1 cable, 2 cables."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def lookup(facts: Mapping[str, Any], name: str) -> Any:
     """Return the fact at a dotted name, or None where the path ends early."""
     value: Any = facts

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils import scenario_table
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import number_text
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import BROKEN, STATUSES
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import counted, number_text
 
 WIDTH = 110
 
@@ -31,7 +32,7 @@ VERDICT_WORDS = {"fail": "FAIL", "unknown": "FAIL", "warn": "warn", "pass": "pas
 def summary_lines(report: Mapping[str, Any]) -> list[str]:
     """Return the summary of a report, line by line."""
     lines = [heading(report)]
-    lines += trouble_lines([one for one in report["findings"] if one["status"] in ("fail", "unknown")])
+    lines += trouble_lines([one for one in report["findings"] if one["status"] in BROKEN])
     lines += trouble_lines([one for one in report["findings"] if one["status"] == "warn"])
     lines += drift_lines(report)
     lines += rail_lines(report)
@@ -50,7 +51,7 @@ def summary_lines(report: Mapping[str, Any]) -> list[str]:
 def heading(report: Mapping[str, Any]) -> str:
     """Return the first line: which cluster, how large, which run."""
     plan = report["plan"]
-    parts = [f"Fabric {plan['cluster']}: {plan['topology']} of {len(plan['nodes'])} nodes, {count(len(report['cables']), 'cable')}"]
+    parts = [f"Fabric {plan['cluster']}: {plan['topology']} of {len(plan['nodes'])} nodes, {counted(len(report['cables']), 'cable')}"]
     if report.get("run_id"):
         parts.append(f"run {report['run_id']}")
     return ", ".join(parts)
@@ -149,7 +150,7 @@ def expected_text(measurements: Iterable[Mapping[str, Any]]) -> str:
 def healthy_text(rows: list[Mapping[str, str]], others: bool) -> str:
     """Tell many healthy rails in one sentence."""
     measured = [row for row in rows if row["worst"]]
-    text = f"{'The other' if others else 'All'} {count(len(rows), 'rail')} pass"
+    text = f"{'The other' if others else 'All'} {counted(len(rows), 'rail')} pass"
     if measured:
         slowest = min(measured, key=lambda row: float(row["worst"]))
         text += f"; the slowest is {slowest['cable']} rail {slowest['rail']} with {float(slowest['worst']):.0f} % of what is expected"
@@ -159,7 +160,7 @@ def healthy_text(rows: list[Mapping[str, str]], others: bool) -> str:
 def closing_lines(verdict: Mapping[str, Any]) -> list[str]:
     """Return verdict and counts."""
     counts = verdict["counts"]
-    told = ", ".join(f"{counts[status]} {status}" for status in ("fail", "unknown", "warn", "pass", "skip") if counts.get(status))
+    told = ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts.get(status))
     return [*wrapped(f"Verdict: {verdict['status'].upper()}: {verdict['message']}."), f"Checks: {told}"]
 
 
@@ -177,8 +178,3 @@ def wrapped(text: str, first: str = "", rest: str | None = None) -> list[str]:
     """Break a text into lines of a terminal's width."""
     later = first if rest is None else rest
     return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=later, break_long_words=False, break_on_hyphens=False) or [""]
-
-
-def count(number: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
