@@ -51,7 +51,7 @@ options:
       - With O(results) it is added to the last good run; with O(source) it alone is compared with.
     type: str
   noise_percent:
-    description: By how much two figures of one test may differ, in percent, where fewer than three good runs are stored to tell its noise.
+    description: By how much two figures of one test may differ, in percent, where neither three good runs nor repeats within an earlier run tell its noise.
     type: float
     default: 10.0
   scenarios:

@@ -12,6 +12,8 @@ from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils import scenario_table
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import BROKEN, STATUSES
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.measured_rows import Sweep, rungs, sweeps
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_charts import size_text
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import counted, number_text
 
 WIDTH = 110
@@ -36,6 +38,7 @@ def summary_lines(report: Mapping[str, Any]) -> list[str]:
     lines += trouble_lines([one for one in report["findings"] if one["status"] == "warn"])
     lines += drift_lines(report)
     lines += rail_lines(report)
+    lines += sweep_lines(report)
     for entry in report.get("comparison") or []:
         lines += wrapped(f"Compared {entry['message']}.", "", "  ")
     if report.get("scenarios"):
@@ -103,6 +106,24 @@ def rail_lines(report: Mapping[str, Any]) -> list[str]:
     if len(shown) < len(rows):
         lines += wrapped(healthy_text(healthy, bool(shown)))
     return lines
+
+
+def sweep_lines(report: Mapping[str, Any]) -> list[str]:
+    """Tell TCP at its largest number of streams and NCCL at its largest message, a line each."""
+    lines = []
+    found = rungs(report)
+    if found:
+        most = max(rung.streams for rung in found)
+        figures = [rung.gbps for rung in found if rung.streams == most]
+        span = " to ".join(dict.fromkeys(map(number_text, (min(figures), max(figures)))))
+        lines += wrapped(f"TCP: {span} Gb/s with {counted(most, 'stream')}, {counted(len(figures), 'edge')} measured.", "", "  ")
+    lowest: dict[tuple[str, int], Sweep] = {}
+    for sweep in sweeps(report):
+        key = (sweep.collective, sweep.ranks)
+        if key not in lowest or sweep.largest[1] < lowest[key].largest[1]:
+            lowest[key] = sweep
+    told = [f"{one.collective} {number_text(one.largest[1])} GB/s at {size_text(one.largest[0])}, {one.ranks} ranks" for one in lowest.values()]
+    return lines + (wrapped(f"NCCL: {'; '.join(told)}.", "", "  ") if told else [])
 
 
 def scenario_lines(scenarios: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -29,9 +29,12 @@ def nccl_sweep(collective: str, hosts: list[str], factor: float = 1.0) -> dict[s
     rows = []
     for power in range(10, 34):
         time = 30.0 + 2**power / (24.0e3 * factor)
-        placed = {"time_us": round(time, 2), "algbw_gbytes_per_s": round(2**power / time / 1e3, 2), "busbw_gbytes_per_s": round(2**power / time / 1e3, 2), "wrong": 0}
-        rows.append({"size_bytes": 2**power, "count": 2 ** (power - 2), "type": "float", "redop": "sum", "root": -1, "out_of_place": placed, "in_place": placed})
-    devices = [{"rank": rank, "group": 0, "pid": 100 + rank, "host": host, "device": 0, "bus": "000f:01:00", "name": "NVIDIA GB10"} for rank, host in enumerate(hosts)]
+        rate = round(2**power / time / 1e3, 2)
+        placed = {"time_us": round(time, 2), "algbw_gbytes_per_s": rate, "busbw_gbytes_per_s": rate, "wrong": 0}
+        row = {"size_bytes": 2**power, "count": 2 ** (power - 2), "type": "float", "redop": "sum", "root": -1}
+        rows.append({**row, "out_of_place": placed, "in_place": placed})
+    card = {"device": 0, "bus": "000f:01:00", "name": "NVIDIA GB10"}
+    devices = [{"rank": rank, "group": 0, "pid": 100 + rank, "host": host, **card} for rank, host in enumerate(hosts)]
     return {"collective": f"{collective}_perf", "version": "2.17.6", "devices": devices, "rows": rows}
 
 

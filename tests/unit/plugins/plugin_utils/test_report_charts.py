@@ -15,6 +15,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.measured_rows impo
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report import make_report, report_files
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_charts import size_curves, size_text, stream_ladder
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_table import scenario_rows
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.summary import summary_lines
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.sweeps import ladder, nccl_sweep, recorded_iperf3, recorded_nccl
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.test_judge import run_of
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.test_report import schema_errors
@@ -94,6 +95,9 @@ def test_programs_and_scenarios_get_the_figures_too() -> None:
     found = samples_of(report)
     assert len(found["tcp_bits_per_second"]) == len(rungs(report)) > 0
     assert found["nccl_bus_bytes_per_second"] == [({"cluster": "spark", "collective": "all_reduce", "ranks": "3"}, pytest.approx(24e9, rel=0.01))]
+    lines = summary_lines(report)
+    assert "TCP: 92.0 to 96.8 Gb/s with 8 streams, 12 edges measured." in lines
+    assert "NCCL: all_reduce 24.0 GB/s at 8 GiB, 3 ranks." in lines and len(lines) <= 24
     row = scenario_rows([{"name": "C", "run": "x"}], lambda _name: report)[2]
     assert row["nccl"] == "all_reduce 24.0 GB/s at 8 GiB, 3 ranks"
 

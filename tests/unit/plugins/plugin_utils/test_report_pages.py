@@ -231,6 +231,15 @@ def test_nothing_in_the_picture_overlaps(pages: dict[str, pathlib.Path], browser
     assert browser.evaluate(OVERLAPPING) == []
 
 
+@pytest.mark.parametrize("case", ["mesh", "ring", "switch"])
+def test_a_printed_page_keeps_its_margins(pages: dict[str, pathlib.Path], browser: Browser, case: str) -> None:
+    browser.open(pages[case] / "report.html", 703)  # A4 within the margins
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    assert browser.evaluate("document.documentElement.scrollWidth") <= 703
+    assert browser.evaluate(OVERFLOWING) == []
+    assert browser.evaluate("[...document.querySelectorAll('details:not(.data)')].filter(one => !one.closest('td') && !one.offsetHeight).length") == 0
+
+
 @pytest.mark.parametrize("width", [390, 1440])
 @pytest.mark.parametrize(("case", "charts"), [("pair", 4), ("mesh", 4), ("switch", 4), ("ring", 0)])
 def test_no_words_of_a_chart_lie_on_one_another(pages: dict[str, pathlib.Path], browser: Browser, case: str, charts: int, width: int) -> None:
