@@ -52,6 +52,7 @@ MODIFY_QP = re.compile(
     r"(?:, on dev (?P<device>[\w.-]{1,60})(?::\d{1,3})?)?",
     re.ASCII,
 )
+OVERRIDE = re.compile(r"Subnet-aware routing: overriding dev (?P<planned>\d{1,4}) with dev (?P<used>\d{1,4})", re.ASCII)
 GID_INDEX = re.compile(r"local GID index (?P<index>-?\d{1,5})", re.ASCII)
 GIDS = re.compile(r"local GID (?P<local>[0-9A-Fa-f:.]{2,45}), remote GID (?P<remote>[0-9A-Fa-f:.]{2,45})", re.ASCII)
 COMPLETION = re.compile(r"Got completion (?:from peer (?P<peer>\S{1,80}) )?with (?:status=|error )(?P<status>\d{1,4})", re.ASCII)
@@ -97,6 +98,8 @@ class Process:
     init_started: bool = False
     init_complete: bool = False
     settings: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: (device of the channel line, device really used): routing by network replaces the first for some peers and says it here alone.
+    overrides: set[tuple[int, int]] = dataclasses.field(default_factory=set)
 
     def members(self, index: int) -> tuple[str, ...]:
         """Return the physical devices behind a net device, nothing when the log does not list it."""
@@ -228,6 +231,9 @@ class Reader:
         elif match := VIRTUAL.search(body):
             if len(process.devices) < 256:
                 process.devices[int(match["index"])] = tuple(match["name"].split("+"))[:16]
+        elif match := OVERRIDE.search(body):
+            if len(process.overrides) < 256:
+                process.overrides.add((int(match["planned"]), int(match["used"])))
         elif "No device found" in body:
             process.no_device = True
         elif "Failed to initialize any NET plugin" in body or "network IB not found" in body:

@@ -22,6 +22,7 @@ RUN_LIMIT = 256
 ROW_LIMIT = 4096
 
 VERSION = re.compile(r"# nccl-tests version (?P<version>[0-9.]{1,20})(?: nccl-headers=(?P<headers>\d{1,9}))?(?: nccl-library=(?P<library>\d{1,9}))?", re.ASCII)
+STAND_IN = "stand-in"
 STARTING = re.compile(r"# Collective test starting: (?P<name>\S{1,80})", re.ASCII)
 CONCLUDED = re.compile(r"# Collective test concluded: (?P<name>\S{1,80})", re.ASCII)
 OPTIONS = re.compile(
@@ -129,6 +130,7 @@ class Run:
     json_path: str | None = None
     exit_status: int | None = None
     source: str = "text"
+    stand_in: bool = False  # printed by the lab's stand-in, which has no NCCL in it
 
     @property
     def hosts(self) -> list[str]:
@@ -202,7 +204,7 @@ class Reader:
             self._open(self._closed()).json_path = match["path"]
         elif match := VERSION.match(text):
             run = self._open(bool(last and (last.version or last.devices or last.rows)))
-            run.version = match["version"]
+            run.version, run.stand_in = match["version"], STAND_IN in text
             run.nccl_headers, run.nccl_library = (int(match[key]) if match[key] else None for key in ("headers", "library"))
         elif match := STARTING.match(text):
             run = self._open(bool(last and (last.collective or last.devices or last.rows)))
