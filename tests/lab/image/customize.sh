@@ -54,6 +54,6 @@ rm -f /etc/ssh/ssh_host_* /etc/hostname /etc/resolv.conf /etc/apt/apt.conf.d/99m
 : > /etc/resolv.conf
 : > /etc/machine-id
 mkdir -p /etc/netplan
-chmod 755 /usr/lib/sparklab/*
+find /usr/lib/sparklab -type f -exec chmod 755 {} +
 rm -rf /lab /var/cache/apt/* /var/lib/apt/lists/* /usr/share/doc/* /usr/share/man/* /usr/share/locale/*
 touch /etc/.updated /var/.updated

@@ -22,6 +22,7 @@ PACKAGES = {
     "mmdebstrap": "mmdebstrap",
     "mke2fs": "e2fsprogs",
     "gcc": "gcc libc6-dev",
+    "mpicc": "libopenmpi-dev openmpi-bin",
     "tar": "tar",
     "nft": "nftables",
     "ip": "iproute2",
@@ -32,7 +33,7 @@ PACKAGES = {
     "ssh-keygen": "openssh-client",
 }
 RUN_PROGRAMS = ("qemu-system-x86_64", "qemu-img", "nft", "ip", "tc", "unshare", "nsenter", "ssh", "ssh-keygen")
-BUILD_PROGRAMS = ("mmdebstrap", "mke2fs", "gcc", "tar", "unshare", "ssh-keygen")
+BUILD_PROGRAMS = ("mmdebstrap", "mke2fs", "gcc", "mpicc", "tar", "unshare", "ssh-keygen")
 PR_SET_PDEATHSIG = 1
 
 

@@ -70,6 +70,12 @@ def work_dir() -> pathlib.Path:
     return lab_dir() / "tmp"
 
 
+def compile_stand_in(target: pathlib.Path, log: pathlib.Path) -> bytes:
+    """Compile the stand-in of nccl-tests; it finds the image's own Open MPI, whose interface has stayed the same since version 4."""
+    run(["mpicc", "-O2", "-s", "-Wall", "-o", str(target), str(RECIPE_DIR / "stand_in.c")], log)
+    return target.read_bytes()
+
+
 def debootstrap_dir() -> pathlib.Path:
     """Return the folder for mmdebstrap's own temporary files: a plain user's subordinate users must get there."""
     if host.is_root() or readable_by_all(lab_dir()):
@@ -183,7 +189,7 @@ def build(folder: pathlib.Path) -> None:
     try:
         overlay = work / "overlay.tar"
         agent = compile_static(RECIPE_DIR / "agent.c", work / "agent", log)
-        overlay.write_bytes(recipe.overlay_tar(keys.public_key(), agent))
+        overlay.write_bytes(recipe.overlay_tar(keys.public_key(), agent, compile_stand_in(work / "stand_in", log)))
         source = mirror.find_mirror()
         with step(f"installing Debian {recipe.SUITE} from {source or 'the default mirror of mmdebstrap'}", lambda: last_line(log)):
             run(

@@ -15,6 +15,8 @@ from .paths import PROGRAM_DIR, RECIPE_DIR
 
 SUITE = "trixie"
 SIZE = "3G"
+#: Names that the stand-in of nccl-tests is called by; the name chooses the test.
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv", "alltoall")
 # Modules of this program whose text decides what an image looks like.
 MODULES = ("recipe.py", "image.py", "initramfs.py")
 
@@ -32,7 +34,7 @@ def overlay_files(folder: pathlib.Path = RECIPE_DIR) -> list[pathlib.Path]:
 
 def recipe_files(folder: pathlib.Path = RECIPE_DIR) -> list[pathlib.Path]:
     """Return every file that decides what the image looks like."""
-    own = [folder / name for name in ("packages.txt", "customize.sh", "init.c", "agent.c")]
+    own = [folder / name for name in ("packages.txt", "customize.sh", "init.c", "agent.c", "stand_in.c")]
     return [*own, *overlay_files(folder), *(PROGRAM_DIR / "sparklab" / name for name in MODULES)]
 
 
@@ -47,7 +49,7 @@ def digest(public_key: str, folder: pathlib.Path = RECIPE_DIR) -> str:
     return total.hexdigest()[:16]
 
 
-def overlay_tar(public_key: str, agent: bytes, folder: pathlib.Path = RECIPE_DIR) -> bytes:
+def overlay_tar(public_key: str, agent: bytes, stand_in: bytes, folder: pathlib.Path = RECIPE_DIR) -> bytes:
     """Return the archive that is unpacked over the packages: owned by root, readable whatever the checkout's umask was."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
@@ -61,6 +63,8 @@ def overlay_tar(public_key: str, agent: bytes, folder: pathlib.Path = RECIPE_DIR
             content = path.read_bytes()
             add(str(path.relative_to(folder / "overlay")), content, 0o755 if content.startswith(b"#!") else 0o644)
         add("usr/lib/sparklab/agent", agent, 0o755)
+        for name in COLLECTIVES:
+            add(f"usr/lib/sparklab/nccl-tests/{name}_perf", stand_in, 0o755)
         add("lab/authorized_keys", public_key.strip().encode() + b"\n", 0o644)
         add("lab/customize.sh", (folder / "customize.sh").read_bytes(), 0o755)
     return buffer.getvalue()

@@ -40,7 +40,7 @@ def test_the_hash_follows_every_file_and_the_key(folder: pathlib.Path) -> None:
 
 def test_the_overlay_belongs_to_root_whatever_the_checkout_looks_like(folder: pathlib.Path) -> None:
     (folder / "overlay/etc/hosts").chmod(0o600)
-    with tarfile.open(fileobj=io.BytesIO(recipe.overlay_tar("key", b"agent", folder))) as archive:
+    with tarfile.open(fileobj=io.BytesIO(recipe.overlay_tar("key", b"agent", b"stand-in", folder))) as archive:
         members = {member.name: member for member in archive}
         assert members["etc/hosts"].mode == 0o644 and members["usr/lib/sparklab/rdma"].mode == 0o755
         assert {member.uid for member in members.values()} == {0}
