@@ -154,6 +154,7 @@ def gather(
         "neighbours": [entry for entry in neighbours if entry["state"] not in USELESS_STATES],
         "memory": parse_memory(tree.text("proc/meminfo") or ""),
         "memlock_bytes": memlock_limit(),
+        "gpus": len(tree.names("proc/driver/nvidia/gpus")),
         "busy": busy_programs(run, unavailable),
         "unavailable": unavailable,
         "clock_epoch_seconds": time.time(),

@@ -88,6 +88,10 @@ fabric_node:
       type: list
       elements: dict
       returned: always
+    gpus:
+      description: How many GPUs NVIDIA's driver shows.
+      type: int
+      returned: always
     busy:
       description: Programs that hold RDMA queue pairs or compute on the GPU.
       type: list

@@ -20,7 +20,7 @@ class Subject:
     """Something that is judged: its place in the cluster and its facts.
 
     ``not_judged`` holds the layers that cannot be judged on it and why; such a layer gives one ``skip``, from the rule that is
-    its ``gate``.
+    its ``gate``, or nothing where nobody asked for it (an empty reason).
     """
 
     scope: str
@@ -52,7 +52,7 @@ def judge_rule(rule: Rule, subject: Subject, facts: Mapping[str, Any]) -> Findin
     """Ask one rule about a subject; None when it does not apply."""
     reason = subject.not_judged.get(rule.layer)
     if reason is not None:
-        return finding_of(rule, subject, "skip", message=reason) if rule.gate else None
+        return finding_of(rule, subject, "skip", message=reason) if rule.gate and reason else None
     if rule.when is not None and not holds(search(rule, "when", facts)):
         return None
     value = search(rule, "query", facts)

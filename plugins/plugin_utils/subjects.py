@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_address import duplicate_owners, gid_texts, has_address, has_gid, shared_networks
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_edges import edge_facts, outliers
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_nccl import nccl_fact, nccl_facts, nccl_skip
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_node import attendance, busy_texts, measuring
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_path import rail_paths
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_rdma import Limits, cable_facts, load_results, put_down, rail_facts
@@ -67,9 +68,14 @@ class Cluster:
             yield self.cable(cable)
         for segment in self.plan["segments"].values():
             yield self.segment(segment)
-        yield Subject(
-            "cluster", self.plan["cluster"], {**self.common, "cluster": self.plan["cluster"], "nodes": dict(self.data["nodes"]), "edges": self.edges}
-        )
+        yield self.whole()
+
+    def whole(self) -> Subject:
+        """Lay out the cluster as a whole."""
+        fact = nccl_fact(self.data.get("nccl") or {})
+        skip = nccl_skip(fact, self.data["mode"], IN_CHECK_MODE)
+        facts = {**self.common, "cluster": self.plan["cluster"], "nodes": dict(self.data["nodes"]), "edges": self.edges, "nccl": nccl_facts(self.plan, fact)}
+        return Subject("cluster", self.plan["cluster"], facts, not_judged={"nccl": skip} if skip is not None else {})
 
     def rails_of(self, cable: Mapping[str, Any]) -> list[str]:
         """Return the rails of a cable that the plan uses."""
