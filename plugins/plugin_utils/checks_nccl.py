@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.explain_causes import load_causes
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.explain_nccl_log import TEXT_CAUSES
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.nccl_curves import collective_of, curve, ladder, rows_of, small_messages
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.nccl_transport import Proof, prove
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.nccl_transport import Proof, prove, wanted_network
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import fill
 
 #: Below this size latency decides, and a bandwidth says nothing about a cable.
@@ -56,6 +56,9 @@ def nccl_facts(plan: Mapping[str, Any], fact: Mapping[str, Any] | None) -> dict[
     rungs = ladder(good)
     return {
         "stand_in": stand_in,
+        "rdma_wanted": wanted_network(next(iter(plan["nodes"].values()))["nccl_environment"]) == "IB" and not stand_in,
+        "done": status == "done",
+        "seen": bool(fact.get("nodes")),
         "missing": [] if not fact or status in ("done", "refused", "failed") else [fact.get("message") or "no result came"],
         "refused": fact.get("message") or "refused" if status == "refused" else "",
         "refused_fix": fact.get("fix") or "",
