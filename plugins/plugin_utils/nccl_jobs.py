@@ -54,6 +54,11 @@ def make_nccl_job(plan: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any]
     if len(planned) < 2:
         names = ", ".join(planned) or "none"
         return {"node": next(iter(planned), ""), "skip": skipped(run, names, "too_few", f"nccl-tests needs two nodes that answered, found {names}")}
+    apart = gap(planned, links_of(plan))
+    if apart and len(planned) < len(plan["rank_order"]):
+        absent = [node for node in plan["rank_order"] if node not in planned]
+        message = f"without {', '.join(absent)} the ring is not closed: {apart[0]} and {apart[1]} have no cable between them"
+        return {"node": planned[0], "skip": skipped(run, planned[0], "node_missing", message)}
     without = [node for node in planned if nodes[node].get("gpus") == 0]
     if chosen["require_gpu"] and without:
         return {"node": planned[0], "skip": skipped(run, planned[0], "no_gpu", f"no NVIDIA GPU on {', '.join(without)}: nccl-tests needs one on every node")}
@@ -81,6 +86,13 @@ def make_nccl_job(plan: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any]
         "tests": tests,
         "not_run": not_run,
     }
+
+
+def gap(order: Sequence[str], links: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
+    """Return the first neighbours in an order that cannot reach each other, None where all can."""
+    linked = {frozenset(link) for link in links}
+    hops = list(zip(order, [*order[1:], order[0]])) if len(order) > 2 else [(order[0], order[1])]
+    return next((hop for hop in hops if frozenset(hop) not in linked), None)
 
 
 def skipped(run: str, node: str, reason: str, message: str) -> dict[str, Any]:
