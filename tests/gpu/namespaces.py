@@ -115,7 +115,7 @@ class Cluster:
         mounts = " && ".join(f"mount --bind {node.folder}/{path.strip('/').replace('/', '_')} {path}" for path in PRIVATE)
         # The folder itself may lie below one of the mounts: it is entered before they hide it.
         script = (
-            f"ulimit -l unlimited; hostname {node.name} && cd {node.folder} && {mounts} && mount -t sysfs sysfs /sys && ip link set lo up && "
+            f"ulimit -l unlimited; echo {node.name} >/proc/sys/kernel/hostname && cd {node.folder} && {mounts} && mount -t sysfs sysfs /sys && ip link set lo up && "
             f"until ip link show {INTERFACE} >/dev/null 2>&1; do sleep 0.05; done && ip addr add {node.address}/24 dev {INTERFACE} && "
             f"ip link set {INTERFACE} up && exec /usr/sbin/sshd -D -e -f /etc/ssh/sshd_config")
         log = (node.folder / "sshd.log").open("wb")
@@ -129,6 +129,8 @@ class Cluster:
             children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="utf-8").split()
             node.pid = int(children[0]) if children else 0
             time.sleep(0.02)
+        if not node.pid:
+            raise NamespaceError(f"{node.name} did not start: {(node.folder / 'sshd.log').read_text(encoding='utf-8', errors='replace').strip() or 'no word'}")
         here, there = f"fgpu{node.address.rpartition('.')[2]}", INTERFACE
         call("ip", "link", "add", here, "type", "veth", "peer", "name", there, "netns", str(node.pid))
         call("ip", "link", "set", here, "master", BRIDGE, "up")
