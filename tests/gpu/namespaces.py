@@ -22,7 +22,7 @@ BRIDGE = "fabricgpu0"
 INTERFACE = "enP7s7"
 NETWORK = "10.99.77"
 #: Folders of a node that start as copies of these and are its own from then on.
-PRIVATE = ("/run", "/tmp", "/root", "/etc/ssh", "/var/tmp")
+PRIVATE = ("/run", "/tmp", "/root", "/var/tmp")
 
 
 class NamespaceError(Exception):
@@ -87,7 +87,7 @@ class Cluster:
         call("ip", "link", "set", BRIDGE, "up")
         for node in self.nodes:
             self._prepare(node)
-        known = "".join(f"{node.address} {(node.folder / 'etc_ssh/host.pub').read_text(encoding='utf-8')}" for node in self.nodes)
+        known = "".join(f"{node.address} {(node.folder / 'root/sshd/host.pub').read_text(encoding='utf-8')}" for node in self.nodes)
         (self.folder / "known_hosts").write_text(known, encoding="utf-8")
         for node in self.nodes:
             (node.folder / "root/.ssh/known_hosts").write_text(known, encoding="utf-8")
@@ -98,10 +98,11 @@ class Cluster:
     def _prepare(self, node: Node) -> None:
         for path in PRIVATE:
             (node.folder / path.strip("/").replace("/", "_")).mkdir(parents=True, mode=0o755)
-        ssh = node.folder / "etc_ssh"
+        ssh = node.folder / "root/sshd"
+        ssh.mkdir()
         call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(ssh / "host"))
         (ssh / "sshd_config").write_text(
-            f"ListenAddress {node.address}\nHostKey /etc/ssh/host\nPermitRootLogin prohibit-password\nUsePAM no\nStrictModes no\nPidFile none\n"
+            f"ListenAddress {node.address}\nHostKey /root/sshd/host\nPermitRootLogin prohibit-password\nUsePAM no\nStrictModes no\nPidFile none\n"
             "Subsystem sftp internal-sftp\nMaxStartups 100\n", encoding="utf-8")
         home = node.folder / "root"
         (home / ".ssh").mkdir(mode=0o700)
@@ -117,7 +118,7 @@ class Cluster:
         script = (
             f"ulimit -l unlimited; echo {node.name} >/proc/sys/kernel/hostname && cd {node.folder} && {mounts} && mount -t sysfs sysfs /sys && ip link set lo up && "
             f"until ip link show {INTERFACE} >/dev/null 2>&1; do sleep 0.05; done && ip addr add {node.address}/24 dev {INTERFACE} && "
-            f"ip link set {INTERFACE} up && exec /usr/sbin/sshd -D -e -f /etc/ssh/sshd_config")
+            f"ip link set {INTERFACE} up && exec /usr/sbin/sshd -D -e -f /root/sshd/sshd_config")
         log = (node.folder / "sshd.log").open("wb")
         process = subprocess.Popen(
             ["unshare", "--net", "--uts", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script],
