@@ -158,7 +158,7 @@ def transport_facts(proofs: list[Proof], wanted: bool) -> dict[str, Any]:
             "wanted": ", ".join(networks), "silent": texts("silent"), "other": [*texts("other_network"), *texts("elsewhere")],
             "unproven": texts("unproven"), "wrong_hop": texts("wrong_hop"), "missing_twin": texts("missing_twin"), "unplanned": texts("unplanned"),
             "merged": texts("merged"), "used": {node: devices for proof in proofs for node, devices in proof.used.items()},
-            "rdma": networks == ["IB"],
+            "proven": bool(proofs) and all(proof.proven for proof in proofs), "rdma": networks == ["IB"],
         } if wanted else None,
         "share": None if least is None else {
             "least_percent": least["least_percent"], "counted": len(shares), "shares": shares[:64],
