@@ -14,7 +14,8 @@ from ansible.template import trust_as_template
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.generated_folder import Change, apply, differences
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plain_data import plain
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plan_documents import MARK, plan_documents
+from ansible_collections.dgxspark.fabric.plugins.module_utils.nccl_files import MARK
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plan_documents import plan_documents
 
 
 class ActionModule(ActionBase):

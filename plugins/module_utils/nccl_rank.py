@@ -328,7 +328,7 @@ def collect(document: dict[str, t.Any], rank: int) -> int:
         report = json.loads(read_text(stem + ".json", LOG_LIMIT) or "null")
     except ValueError:
         report = None
-    if report is not None and "after" not in report:
+    if report is not None and "before" in report and "after" not in report:
         report.update(after=counters(), gids_after=gids())
     log = read_text(stem + ".log", LOG_LIMIT)
     print(json.dumps({

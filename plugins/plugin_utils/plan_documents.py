@@ -11,13 +11,12 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
 
+from ansible_collections.dgxspark.fabric.plugins.module_utils.nccl_files import environment_text, hostfile_text
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.cabling_sheet import cabling_sheet
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError
 
 NETPLAN_FILE = "40-cx7.yaml"
 ENVIRONMENT_FILE = "nccl.env"
-MARK = "# Managed by dgxspark.fabric"
-"""How each file for a node begins; only files that begin so are ever removed."""
 
 
 def plan_documents(plan: dict[str, Any], render_netplan: Callable[[dict[str, Any]], str]) -> dict[str, str]:
@@ -27,27 +26,13 @@ def plan_documents(plan: dict[str, Any], render_netplan: Callable[[dict[str, Any
     file. Raises FabricError when the value is no plan.
     """
     try:
-        documents = {"plan.json": json.dumps(plan, indent=2) + "\n", "hostfile": _hostfile(plan), "cables.md": cabling_sheet(plan)}
+        documents = {"plan.json": json.dumps(plan, indent=2) + "\n", "hostfile": hostfile_text(plan["hostfile"]), "cables.md": cabling_sheet(plan)}
         for name, node in plan["nodes"].items():
             if node["netplan"]["ethernets"]:
                 documents[str(PurePosixPath(name, NETPLAN_FILE))] = render_netplan(node["netplan"])
-            documents[str(PurePosixPath(name, ENVIRONMENT_FILE))] = _environment(node)
+            documents[str(PurePosixPath(name, ENVIRONMENT_FILE))] = environment_text(node["name"], node["nccl_environment"])
     except (KeyError, TypeError, AttributeError) as problem:
         raise FabricError(
             f"the plan to write is incomplete ({type(problem).__name__}: {problem}); pass the result of the filter dgxspark.fabric.plan"
         ) from problem
     return documents
-
-
-def _hostfile(plan: dict[str, Any]) -> str:
-    lines = [f"{MARK}: hosts in NCCL's rank order, on management addresses"]
-    for entry in plan["hostfile"]:
-        lines += [f"# {entry['node']}", f"{entry['address']} slots={entry['slots']}"]
-    return "\n".join(lines) + "\n"
-
-
-def _environment(node: dict[str, Any]) -> str:
-    lines = [f"{MARK}: NCCL's environment on {node['name']}"]
-    for entry in node["nccl_environment"]:
-        lines += [f"# {entry['reason']}", f"{entry['name']}={entry['value']}"]
-    return "\n".join(lines) + "\n"
