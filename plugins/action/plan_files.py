@@ -11,10 +11,10 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.template import trust_as_template
 
+from ansible_collections.dgxspark.fabric.plugins.module_utils.nccl_files import MARK
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.generated_folder import Change, apply, differences
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plain_data import plain
-from ansible_collections.dgxspark.fabric.plugins.module_utils.nccl_files import MARK
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plan_documents import plan_documents
 
 

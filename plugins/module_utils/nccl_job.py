@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import command as programs, job_state, launch_refusals, mpirun_output, nccl_launch, nccl_library
 from ansible_collections.dgxspark.fabric.plugins.module_utils import nccl_proof, nccl_rank, nccl_stage, nccl_tests_json, nccl_tests_output
-from ansible_collections.dgxspark.fabric.plugins.module_utils.nccl_job_spec import NcclJob, Test
+from ansible_collections.dgxspark.fabric.plugins.module_utils.nccl_job_spec import NcclJob, NcclTest
 from ansible_collections.dgxspark.fabric.plugins.module_utils.tool_process import ToolProcess
 
 PROBE = "probe"
@@ -66,7 +66,7 @@ class Launch:
         return [dataclasses.asdict(failure) for failure in failures]
 
 
-class Tests:
+class NcclTests:
     """The job. ``open``, then ``run``; ``abort`` from a signal handler."""
 
     def __init__(self, job: NcclJob, machine: Machine) -> None:
@@ -183,7 +183,7 @@ class Tests:
         self.fact["largest_bytes"] = nccl_launch.largest_size(memory, self.job.largest_bytes, self.job.memory_share)
         return True
 
-    def _test(self, test: Test, repeat: int) -> dict[str, t.Any]:
+    def _test(self, test: NcclTest, repeat: int) -> dict[str, t.Any]:
         """Run one test; return its record, which has the fields of the parsed output."""
         name = f"{test.id}.{repeat + 1}"
         end = min(test.end or self.fact["largest_bytes"], self.fact["largest_bytes"])

@@ -22,7 +22,7 @@ class JobInputError(ValueError):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Test:
+class NcclTest:
     """One run of nccl-tests. Sizes in bytes; ``end`` 0 stands for the largest that memory allows."""
 
     id: str
@@ -57,7 +57,7 @@ class NcclJob:
     least_version: str | None
     programs: str
     libraries: tuple[str, ...]
-    tests: tuple[Test, ...]
+    tests: tuple[NcclTest, ...]
     not_run: tuple[dict[str, t.Any], ...]
     require_gpu: bool
     largest_bytes: int
@@ -86,6 +86,15 @@ def parse_job(document: t.Any) -> NcclJob:
     """
     if not isinstance(document, Mapping):
         raise JobInputError("the job is no mapping; use the filter dgxspark.fabric.nccl_job")
+    try:
+        return _job(document)
+    except JobInputError:
+        raise
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        raise JobInputError(f"the job is not what the filter dgxspark.fabric.nccl_job makes: {error}") from None
+
+
+def _job(document: Mapping[str, t.Any]) -> NcclJob:
     order = _names(document, "order")
     addresses = {str(node): _address(node, address) for node, address in _mapping(document, "addresses").items()}
     lacking = [node for node in order if node not in addresses]
@@ -170,13 +179,13 @@ def _number(document: Mapping[str, t.Any], field: str, least: float, most: float
     return float(value)
 
 
-def _test(entry: t.Any) -> Test:
+def _test(entry: t.Any) -> NcclTest:
     if not isinstance(entry, Mapping):
         raise JobInputError("tests: an entry is no mapping")
     collective = str(entry.get("collective", ""))
     if collective not in COLLECTIVES:
         raise JobInputError(f"tests: {collective[:80]!r} is no collective that can be run; known are {', '.join(COLLECTIVES)}")
-    return Test(
+    return NcclTest(
         id=str(entry["id"]) if NAME.fullmatch(str(entry.get("id", ""))) else _bad_id(entry),
         collective=collective,
         nodes=_names(entry, "nodes"),

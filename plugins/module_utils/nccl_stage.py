@@ -11,7 +11,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import launch_refusals, nccl_library, nccl_tests_output
-from ansible_collections.dgxspark.fabric.plugins.module_utils.nccl_job_spec import NcclJob, Test
+from ansible_collections.dgxspark.fabric.plugins.module_utils.nccl_job_spec import NcclJob, NcclTest
 
 #: Below this many bytes that may be locked NCCL cannot register its buffers (a usual default is 8 MiB).
 MEMLOCK_LEAST = 1 << 30
@@ -119,7 +119,7 @@ def node_problems(job: NcclJob, node: str, report: Mapping[str, t.Any]) -> list[
 
 
 def outcome(
-    test: Test, out: str, err: str, exit_code: int | None, timed_out: bool, ranks: Sequence[Mapping[str, t.Any]]
+    test: NcclTest, out: str, err: str, exit_code: int | None, timed_out: bool, ranks: Sequence[Mapping[str, t.Any]]
 ) -> dict[str, t.Any]:
     """Return what came of a run: the fields of its parsed output, ``status``, ``error`` and ``message``.
 

@@ -100,7 +100,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgxspark.fabric.plugins.module_utils import nccl_rank
 from ansible_collections.dgxspark.fabric.plugins.module_utils.detach import detach
 from ansible_collections.dgxspark.fabric.plugins.module_utils.job_state import LOG
-from ansible_collections.dgxspark.fabric.plugins.module_utils.nccl_job import Machine, Tests
+from ansible_collections.dgxspark.fabric.plugins.module_utils.nccl_job import Machine, NcclTests
 from ansible_collections.dgxspark.fabric.plugins.module_utils.nccl_job_spec import JobInputError, NcclJob, parse_job
 from ansible_collections.dgxspark.fabric.plugins.module_utils.tool_process import process_identity
 
@@ -114,7 +114,7 @@ def work(job: NcclJob, directory: pathlib.Path, rank_source: str) -> Callable[[C
 
     def body(report: Callable[[str], None]) -> None:
         try:
-            tests = Tests(job, Machine(directory, rank_source))
+            tests = NcclTests(job, Machine(directory, rank_source))
             tests.open()
         except OSError as error:
             report(json.dumps({"error": str(error)}))

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.dgxspark.fabric.plugins.module_utils.nccl_files import MARK
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.cabling_sheet import cabling_sheet
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.generated_folder import apply, differences
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plan import make_plan
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plan_documents import MARK, plan_documents
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plan_documents import plan_documents
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.variables import REQUIRED, VARIABLES, Variable
 
 README = pathlib.Path(__file__).resolve().parents[4] / "roles" / "plan" / "README.md"
