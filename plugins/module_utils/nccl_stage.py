@@ -110,7 +110,8 @@ def node_problems(job: NcclJob, node: str, report: Mapping[str, t.Any]) -> list[
                 "Run the playbook provision; the test used the file as it is.")
     ignored = nccl_library.ignored(installed or planned, report.get("known") or {})
     if ignored and report.get("nccl_library"):
-        add("unknown_variable", f"{node}: NCCL {report.get('nccl_version') or ''} at {report['nccl_library']} does not know {', '.join(ignored)} and ignores it",
+        which = f"NCCL {report.get('nccl_version') or ''} at {report['nccl_library']}"
+        add("unknown_variable", f"{node}: {which} does not know {', '.join(ignored)} and ignores it",
             "Use an NCCL that knows it, or leave the variable out by fabric_nccl_environment.")
     risk = nccl_library.tree_risk(report.get("known") or {}, job.shape, job.profile)
     if risk:
@@ -140,9 +141,11 @@ def outcome(
     elif run.out_of_bounds_failed or wrong:
         status, error, message = "failed", "wrong_data", f"{run.out_of_bounds or wrong} values are wrong: the speed does not matter"
     elif any(rank.get("exit_code") is None or rank.get("exit_code") for rank in ranks) or exit_code:
-        ended = ", ".join(f"{rank['node']} {'gave no answer' if rank.get('exit_code') is None else rank['exit_code']}" for rank in ranks if rank.get("exit_code") != 0)
+        bad = [rank for rank in ranks if rank.get("exit_code") != 0]
+        ended = ", ".join(f"{rank['node']} {'gave no answer' if rank.get('exit_code') is None else rank['exit_code']}" for rank in bad)
         words = "; ".join(dict.fromkeys(f"{host}: {kind} {text}".strip() for host, kind, text in run.failures[:3])) or "; ".join(run.errors[:3])
-        status, error, message = "failed", "exit_status", f"the run failed (exit status {exit_code}; ranks: {ended or 'all 0'})" + (f": {words}" if words else "")
+        status, error = "failed", "exit_status"
+        message = f"the run failed (exit status {exit_code}; ranks: {ended or 'all 0'})" + (f": {words}" if words else "")
     elif run.ranks != expected:
         status, error, message = "failed", "ranks", f"{run.ranks} ranks took part instead of {expected}"
     elif listed and None not in hosts and [host[:len(listed[place])] for place, host in enumerate(hosts)] != listed:

@@ -21,6 +21,9 @@ GIGABITS = 8.0
 NOT_RUN = "nccl-tests was not run"
 #: What several ranks say of one fault is told once, in this many words at most.
 TOLD = 6
+#: Causes of a failed ibv_modify_qp by errno.
+CAUSE_OF_ERRNO = {
+    110: "nccl.no_cable_to_peer", 61: "nccl.gid_index", 101: "nccl.no_route", 113: "nccl.no_route", 22: "nccl.gid_kinds", 12: "nccl.memory_registration"}
 #: Problems that a look at the nodes found, and the fact that a rule asks for.
 PROBLEMS = ("memlock", "configuration", "configuration_note", "debug_left_on", "environment", "unknown_variable", "trees")
 
@@ -118,7 +121,8 @@ def failure_facts(runs: list[Mapping[str, Any]]) -> dict[str, Any]:
     texts = [f"{run_text(run)}: {run.get('message') or run.get('error')}" for run in runs]
     cause, fix, lines = "", "", []
     for run in runs:
-        lines += [f"{record['node']}: {warning['text']}" for record in run.get("rank_records") or [] for warning in (record.get("log") or {}).get("warnings") or []]
+        for record in run.get("rank_records") or []:
+            lines += [f"{record['node']}: {warning['text']}" for warning in (record.get("log") or {}).get("warnings") or []]
         if not cause:
             cause, fix = warning_cause(run)
         if not cause:
@@ -131,13 +135,12 @@ def failure_facts(runs: list[Mapping[str, Any]]) -> dict[str, Any]:
 
 def warning_cause(run: Mapping[str, Any]) -> tuple[str, str]:
     """Return cause and fix of the first warning in a run's logs that says more than that something failed."""
-    by_errno = {110: "nccl.no_cable_to_peer", 61: "nccl.gid_index", 101: "nccl.no_route", 113: "nccl.no_route", 22: "nccl.gid_kinds", 12: "nccl.memory_registration"}
     causes = load_causes()
     for record in run.get("rank_records") or []:
         warnings = (record.get("log") or {}).get("warnings") or []
         tree = any("ncclTransportTreeConnect" in warning["text"] for warning in warnings) or bool(record.get("log") and record["log"].get("rings_connected"))
         for warning in warnings:
-            found = by_errno.get(warning.get("errno")) or next((cause for cause, pattern in TEXT_CAUSES if pattern.search(warning["text"])), None)
+            found = CAUSE_OF_ERRNO.get(warning.get("errno")) or next((cause for cause, pattern in TEXT_CAUSES if pattern.search(warning["text"])), None)
             if found == "nccl.no_cable_to_peer" and tree:
                 found = "nccl.tree_connect"
             if found in causes:
@@ -162,7 +165,8 @@ def transport_facts(proofs: list[Proof], wanted: bool) -> dict[str, Any]:
         } if wanted else None,
         "share": None if least is None else {
             "least_percent": least["least_percent"], "counted": len(shares), "shares": shares[:64],
-            "text": f"{least['node']} {least['way']} over {least['cable']}: " + ", ".join(f"{device} {value:g} %" for device, value in least["share_percent"].items()),
+            "text": f"{least['node']} {least['way']} over {least['cable']}: "
+            + ", ".join(f"{device} {value:g} %" for device, value in least["share_percent"].items()),
         },
     }
 
@@ -180,11 +184,11 @@ def bandwidth(plan: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, Any]
     ceiling = expected / GIGABITS
     percent = round(100.0 * figure / ceiling, 1)
     ring = len(run["nodes"]) > 2 and plan["shape"] in ("mesh", "ring", "graph")
-    two_cables = len(run["nodes"]) == 2 and sum(1 for cable in plan["cables"] if set(run["nodes"]) == {end["node"] for end in (cable["a"], cable["b"]) if end}) > 1
+    joining = [cable for cable in plan["cables"] if set(run["nodes"]) == {end["node"] for end in (cable["a"], cable["b"]) if end}]
     return {
         "percent": percent, "gbytes_per_s": figure, "expected_gbytes_per_s": round(ceiling, 2), "size_bytes": size, "round_a_ring": ring,
         # Two cables between one pair reach what both PCIe links carry, 28 of 24.5 GB/s.
-        "slack": 1.16 if two_cables else 1.02,
+        "slack": 1.16 if len(joining) > 1 else 1.02,
         "text": f"{run_text(run)}, {size} bytes: {figure:g} of {ceiling:.1f} GB/s",
     }
 

@@ -40,7 +40,8 @@ def curve(run: Mapping[str, Any]) -> dict[str, Any] | None:
     floor = min(time for _size, _bandwidth, time in rows)
     flat = [size for place, (size, _bandwidth, _time) in enumerate(rows) if all(time <= RISEN * floor for _s, _b, time in rows[: place + 1])]
     return {
-        "collective": collective_of(run), "nodes": list(run.get("nodes") or []), "best_gbytes_per_s": best, "saturates_bytes": saturated[0] if saturated else None,
+        "collective": collective_of(run), "nodes": list(run.get("nodes") or []), "best_gbytes_per_s": best,
+        "saturates_bytes": saturated[0] if saturated else None,
         "floor_us": floor, "floor_to_bytes": flat[-1] if flat else None,
     }
 

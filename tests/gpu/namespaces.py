@@ -53,8 +53,8 @@ class Node:
     def run(self, command: str, check: bool = True) -> str:
         """Run a shell command on the node and return its output."""
         done = subprocess.run(
-            ["nsenter", "-t", str(self.pid), "-n", "-u", "-m", "-p", "sh", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            check=False)
+            ["nsenter", "-t", str(self.pid), "-n", "-u", "-m", "-p", "sh", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
         if check and done.returncode:
             raise NamespaceError(f"{command} on {self.name}: {done.stderr or done.stdout}")
         return done.stdout
@@ -103,7 +103,9 @@ class Cluster:
         call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(ssh / "host"))
         (ssh / "sshd_config").write_text(
             f"ListenAddress {node.address}\nHostKey /root/sshd/host\nPermitRootLogin prohibit-password\nUsePAM no\nStrictModes no\nPidFile none\n"
-            "Subsystem sftp internal-sftp\nMaxStartups 100\n", encoding="utf-8")
+            "Subsystem sftp internal-sftp\nMaxStartups 100\n",
+            encoding="utf-8",
+        )
         home = node.folder / "root"
         (home / ".ssh").mkdir(mode=0o700)
         shutil.copy(self.key, home / ".ssh/id_ed25519")
@@ -116,13 +118,19 @@ class Cluster:
         mounts = " && ".join(f"mount --bind {node.folder}/{path.strip('/').replace('/', '_')} {path}" for path in PRIVATE)
         # The folder itself may lie below one of the mounts: it is entered before they hide it.
         script = (
-            f"ulimit -l unlimited; echo {node.name} >/proc/sys/kernel/hostname && cd {node.folder} && {mounts} && mount -t sysfs sysfs /sys && ip link set lo up && "
+            f"ulimit -l unlimited; echo {node.name} >/proc/sys/kernel/hostname && cd {node.folder} && {mounts} && "
+            "mount -t sysfs sysfs /sys && ip link set lo up && "
             f"until ip link show {INTERFACE} >/dev/null 2>&1; do sleep 0.05; done && ip addr add {node.address}/24 dev {INTERFACE} && "
-            f"ip link set {INTERFACE} up && exec /usr/sbin/sshd -D -e -f /root/sshd/sshd_config")
+            f"ip link set {INTERFACE} up && exec /usr/sbin/sshd -D -e -f /root/sshd/sshd_config"
+        )
         log = (node.folder / "sshd.log").open("wb")
         process = subprocess.Popen(
             ["unshare", "--net", "--uts", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
         log.close()
         self._processes.append(process)
         until = time.monotonic() + 10
@@ -146,7 +154,8 @@ class Cluster:
 
     def ssh(self, node: Node, command: str) -> list[str]:
         """Return the command that runs another on a node over ssh."""
-        return ["ssh", "-i", str(self.key), "-o", f"UserKnownHostsFile={self.folder / 'known_hosts'}", "-o", "BatchMode=yes", f"root@{node.address}", command]
+        known = f"UserKnownHostsFile={self.folder / 'known_hosts'}"
+        return ["ssh", "-i", str(self.key), "-o", known, "-o", "BatchMode=yes", f"root@{node.address}", command]
 
     def inventory(self, variables: str) -> pathlib.Path:
         """Write an inventory of the nodes; ``variables`` are lines of YAML for all of them."""
@@ -155,7 +164,9 @@ class Cluster:
         path.write_text(
             f"spark:\n  hosts:\n{hosts}  vars:\n    ansible_user: root\n    ansible_ssh_private_key_file: {self.key}\n"
             f"    ansible_ssh_extra_args: -o UserKnownHostsFile={self.folder / 'known_hosts'}\n    fabric_cluster_name: namespaces\n"
-            + "".join(f"    {line}\n" for line in variables.splitlines()), encoding="utf-8")
+            + "".join(f"    {line}\n" for line in variables.splitlines()),
+            encoding="utf-8",
+        )
         return path
 
     def down(self) -> None:

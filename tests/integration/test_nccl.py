@@ -16,9 +16,17 @@ from conftest import Lab, latest_report, run_playbook
 pytestmark = pytest.mark.long
 
 STAND_IN = {
-    "nccl_tests_programs": "/usr/lib/sparklab/nccl-tests", "nccl_tests_libraries": [], "nccl_tests_require_gpu": False, "nccl_tests_largest_bytes": 262144,
-    "nccl_tests_iterations": 2, "nccl_tests_warmup": 1, "nccl_tests_collectives": ["all_reduce", "all_gather"], "nccl_tests_launch_seconds": 120,
-    "nccl_tests_test_seconds": 120, "fabric_test_seconds": 2}
+    "nccl_tests_programs": "/usr/lib/sparklab/nccl-tests",
+    "nccl_tests_libraries": [],
+    "nccl_tests_require_gpu": False,
+    "nccl_tests_largest_bytes": 262144,
+    "nccl_tests_iterations": 2,
+    "nccl_tests_warmup": 1,
+    "nccl_tests_collectives": ["all_reduce", "all_gather"],
+    "nccl_tests_launch_seconds": 120,
+    "nccl_tests_test_seconds": 120,
+    "fabric_test_seconds": 2,
+}
 KEY = "/root/.ssh/id_ed25519"
 
 
@@ -29,8 +37,11 @@ def let_nodes_in(lab: Lab, count: int) -> None:
     lab.ssh("spark1", f"test -f {KEY} || ssh-keygen -q -t ed25519 -N '' -f {KEY}")
     private, public = lab.ssh("spark1", f"cat {KEY}"), lab.ssh("spark1", f"cat {KEY}.pub").strip()
     for node in nodes:
-        lab.ssh(node, f"umask 077; mkdir -p /root/.ssh; printf '%s' '{private}' > {KEY}; grep -qF '{public}' /root/.ssh/authorized_keys || "
-                      f"echo '{public}' >> /root/.ssh/authorized_keys; ssh-keyscan -t ed25519 {addresses} > /root/.ssh/known_hosts 2>/dev/null")
+        lab.ssh(
+            node,
+            f"umask 077; mkdir -p /root/.ssh; printf '%s' '{private}' > {KEY}; grep -qF '{public}' /root/.ssh/authorized_keys || "
+            f"echo '{public}' >> /root/.ssh/authorized_keys; ssh-keyscan -t ed25519 {addresses} > /root/.ssh/known_hosts 2>/dev/null",
+        )
 
 
 def validate(**extra: t.Any) -> tuple[dict[str, t.Any], dict[str, dict[str, t.Any]]]:

@@ -29,7 +29,9 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces with processes of their own need root"),
     pytest.mark.skipif(
-        not all(shutil.which(name) for name in ("mpicc", "mpirun", "ip", "/usr/sbin/sshd")), reason="libopenmpi-dev, openmpi-bin, iproute2 or openssh-server is missing"),
+        not all(shutil.which(name) for name in ("mpicc", "mpirun", "ip", "/usr/sbin/sshd")),
+        reason="libopenmpi-dev, openmpi-bin, iproute2 or openssh-server is missing",
+    ),
 ]
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv", "alltoall")
@@ -60,13 +62,30 @@ class Stage:
         """Run the stage; return its fact, the findings of its layer by id, and the seconds that it took."""
         inventory = self.cluster.inventory(variables)
         settings = {
-            "nccl_tests_programs": str(self.programs), "nccl_tests_libraries": [LIBRARIES], "nccl_tests_largest_bytes": 65536, "nccl_tests_iterations": 3,
-            "nccl_tests_require_gpu": False, "nccl_tests_collectives": ["all_reduce"], "nccl_tests_groups": "all", "nccl_tests_poll_seconds": 1,
-            "nccl_tests_launch_seconds": 30, "nccl_tests_test_seconds": 60, "report_dir": str(self.folder / "reports"), **extra}
+            "nccl_tests_programs": str(self.programs),
+            "nccl_tests_libraries": [LIBRARIES],
+            "nccl_tests_largest_bytes": 65536,
+            "nccl_tests_iterations": 3,
+            "nccl_tests_require_gpu": False,
+            "nccl_tests_collectives": ["all_reduce"],
+            "nccl_tests_groups": "all",
+            "nccl_tests_poll_seconds": 1,
+            "nccl_tests_launch_seconds": 30,
+            "nccl_tests_test_seconds": 60,
+            "report_dir": str(self.folder / "reports"),
+            **extra,
+        }
         began = time.monotonic()
         done = subprocess.run(
-            ["ansible-playbook", "-i", str(inventory), str(ROOT / "tests/gpu/nccl.yml"), "-e", json.dumps(settings)], cwd=ROOT, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, env=ansible_environment(), timeout=400, check=False)
+            ["ansible-playbook", "-i", str(inventory), str(ROOT / "tests/gpu/nccl.yml"), "-e", json.dumps(settings)],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=ansible_environment(),
+            timeout=400,
+            check=False,
+        )
         print(done.stdout[-3000:], done.stderr[-3000:])
         assert done.returncode == 0
         report = json.loads((self.folder / "reports/namespaces/latest/report.json").read_text(encoding="utf-8"))

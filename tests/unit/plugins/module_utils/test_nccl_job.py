@@ -73,9 +73,19 @@ def machine(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 def job_of(tmp_path: pathlib.Path, **changes: t.Any) -> dict[str, t.Any]:
     """Return a job over two nodes that are both this machine."""
-    return valid_job(**{
-        "run": f"unit{os.getpid()}{time.monotonic_ns()}", "addresses": {"spark1": "127.0.0.1", "spark2": "127.0.0.2"}, "programs": str(tmp_path / "bin"), "networks": ["127.0.0.0/8"],
-        "require_gpu": False, "libraries": [], "launch_seconds": 20, "test_seconds": 20, **changes})
+    return valid_job(
+        **{
+            "run": f"unit{os.getpid()}{time.monotonic_ns()}",
+            "addresses": {"spark1": "127.0.0.1", "spark2": "127.0.0.2"},
+            "programs": str(tmp_path / "bin"),
+            "networks": ["127.0.0.0/8"],
+            "require_gpu": False,
+            "libraries": [],
+            "launch_seconds": 20,
+            "test_seconds": 20,
+            **changes,
+        }
+    )
 
 
 def test_a_run_leaves_figures_and_no_files(machine: Machine, tmp_path: pathlib.Path) -> None:
@@ -142,34 +152,51 @@ def test_a_library_is_read_by_its_texts(tmp_path: pathlib.Path) -> None:
 
 def test_the_installed_environment_wins_over_the_plans(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed = tmp_path / "nccl.env"
-    document = {"environments": [{"NCCL_ALGO": "Ring", "OMPI_MCA_btl_tcp_if_include": "enP7s7"}], "environment_file": str(installed), "libraries": ["/opt/lib"], "added": {"X": "1"}}
+    document = {
+        "environments": [{"NCCL_ALGO": "Ring", "OMPI_MCA_btl_tcp_if_include": "enP7s7"}],
+        "environment_file": str(installed),
+        "libraries": ["/opt/lib"],
+        "added": {"X": "1"},
+    }
     monkeypatch.setenv("NCCL_LEFT", "over")
     monkeypatch.setenv("OMPI_MCA_btl_tcp_if_include", "10.0.0.0/24")
     planned = nccl_rank.environment_for(document, 0)
     assert planned["NCCL_ALGO"] == "Ring" and "NCCL_LEFT" not in planned and planned["X"] == "1" and planned["LD_LIBRARY_PATH"].startswith("/opt/lib")
     assert planned["OMPI_MCA_btl_tcp_if_include"] == "10.0.0.0/24"
-    installed.write_text("# why\nNCCL_ALGO=Tree\nexport NCCL_IB_HCA=\"a,b\"\nNCCL_DEBUG=INFO\nTOKEN=secret\n", encoding="utf-8")
+    installed.write_text('# why\nNCCL_ALGO=Tree\nexport NCCL_IB_HCA="a,b"\nNCCL_DEBUG=INFO\nTOKEN=secret\n', encoding="utf-8")
     found = nccl_rank.environment_for(document, 0)
     assert found["NCCL_ALGO"] == "Tree" and found["NCCL_IB_HCA"] == "a,b" and "NCCL_DEBUG" not in found and "TOKEN" not in found
 
 
-ROWS = ("        1024           256     float     sum      -1     4.10    0.25    0.25       {0}     0.31    3.29    3.29       0\n"
-        "# Out of bounds values : {0} {1}\n# Avg bus bandwidth    : 1 \n#\n# Collective test concluded: all_reduce_perf\n")
+ROWS = (
+    "        1024           256     float     sum      -1     4.10    0.25    0.25       {0}     0.31    3.29    3.29       0\n"
+    "# Out of bounds values : {0} {1}\n# Avg bus bandwidth    : 1 \n#\n# Collective test concluded: all_reduce_perf\n"
+)
 HEAD = "# Collective test starting: all_reduce_perf\n# Using devices\n#  Rank  0 Group  0 Pid 1 on spark1 device  0 [0x01] GB10\n#  Rank  1 Group  0 Pid 2 on spark2 device  0 [0x01] GB10\n"
 GOOD = [{"node": "spark1", "hostname": "spark1", "exit_code": 0}, {"node": "spark2", "hostname": "spark2", "exit_code": 0}]
 
 
-@pytest.mark.parametrize(("out", "exit_code", "ranks", "timed_out", "error"), [
-    (HEAD + ROWS.format(0, "OK"), 0, GOOD, False, ""),
-    (HEAD + ROWS.format(3, "FAILED"), 7, GOOD, False, "wrong_data"),
-    (HEAD + ROWS.format(0, "OK"), 0, GOOD, True, "timeout"),
-    (HEAD + ROWS.format(0, "OK"), 0, [GOOD[0], {**GOOD[1], "hostname": "other"}], False, "order"),
-    (HEAD + ROWS.format(0, "OK"), 3, GOOD, False, "exit_status"),
-    (HEAD + ROWS.format(0, "OK"), 0, [GOOD[0], {"node": "spark2"}], False, "exit_status"),
-    (HEAD, 0, GOOD, False, "no_figure"),
-    ("", 0, GOOD, False, "ranks"),
-    (HEAD.replace("#  Rank  1 Group  0 Pid 2 on spark2 device  0 [0x01] GB10\n", "") + ROWS.format(0, "OK"), 0, GOOD, False, "ranks"),
-    ("".join(f"# Using devices\n#  Rank  0 Group  0 Pid {pid} on spark{pid} device  0 [0x01] GB10\n" + ROWS.format(0, "OK") for pid in (1, 2)), 0, GOOD, False, "no_mpi")])
+@pytest.mark.parametrize(
+    ("out", "exit_code", "ranks", "timed_out", "error"),
+    [
+        (HEAD + ROWS.format(0, "OK"), 0, GOOD, False, ""),
+        (HEAD + ROWS.format(3, "FAILED"), 7, GOOD, False, "wrong_data"),
+        (HEAD + ROWS.format(0, "OK"), 0, GOOD, True, "timeout"),
+        (HEAD + ROWS.format(0, "OK"), 0, [GOOD[0], {**GOOD[1], "hostname": "other"}], False, "order"),
+        (HEAD + ROWS.format(0, "OK"), 3, GOOD, False, "exit_status"),
+        (HEAD + ROWS.format(0, "OK"), 0, [GOOD[0], {"node": "spark2"}], False, "exit_status"),
+        (HEAD, 0, GOOD, False, "no_figure"),
+        ("", 0, GOOD, False, "ranks"),
+        (HEAD.replace("#  Rank  1 Group  0 Pid 2 on spark2 device  0 [0x01] GB10\n", "") + ROWS.format(0, "OK"), 0, GOOD, False, "ranks"),
+        (
+            "".join(f"# Using devices\n#  Rank  0 Group  0 Pid {pid} on spark{pid} device  0 [0x01] GB10\n" + ROWS.format(0, "OK") for pid in (1, 2)),
+            0,
+            GOOD,
+            False,
+            "no_mpi",
+        ),
+    ],
+)
 def test_what_an_output_means(out: str, exit_code: int, ranks: list[dict[str, t.Any]], timed_out: bool, error: str) -> None:
     test = NcclTest("x", "all_reduce", ("spark1", "spark2"), 1024, 1024, 2, 1, "all", True)
     found = outcome(test, out, "", exit_code, timed_out, ranks)

@@ -45,8 +45,15 @@ def rank_log(plan: dict[str, Any], order: list[str], node: str, wrong: bool = Fa
         ends = (mine, order.index(peer)) if step == 1 else (order.index(peer), mine)
         channels += [channel(*ends, way, number[name]) for name in leading[: 1 if one_rail else None]]
     return {
-        "rank": mine, "networks": ["IB"], "devices": {str(index): [name] for index, name in devices.items()}, "channels": channels, "overrides": [],
-        "no_device": False, "rings_connected": True, "warnings": []}
+        "rank": mine,
+        "networks": ["IB"],
+        "devices": {str(index): [name] for index, name in devices.items()},
+        "channels": channels,
+        "overrides": [],
+        "no_device": False,
+        "rings_connected": True,
+        "warnings": [],
+    }
 
 
 def run_of(plan: dict[str, Any], nodes: list[str] | None = None, busbw: float = 20.0, group: str = "all", **changes: Any) -> dict[str, Any]:
@@ -60,16 +67,48 @@ def run_of(plan: dict[str, Any], nodes: list[str] | None = None, busbw: float = 
     records = []
     for node in order:
         devices = {name: {"tx_bytes": 40 * GIGABYTE, "rx_bytes": 40 * GIGABYTE, "source": "port_xmit_data", "interface": "x"} for name in ALL_DEVICES}
-        records.append({"node": node, "exit_code": 0, "gids_changed": [], "bytes": {"devices": devices, "interfaces": {"enP7s7": {"tx_bytes": 10**6, "rx_bytes": 10**6}}},
-                        "ended": [], "log": rank_log(plan, order, node)})
-    return {"id": f"all_reduce-{group}", "collective": "all_reduce_perf", "group": group, "sweep": True, "nodes": order, "status": "ok", "error": "", "message": "",
-            "rows": rows, "devices": [{"rank": rank, "group": 0, "host": node} for rank, node in enumerate(order)], "rank_records": records, "validation": True, **changes}
+        records.append(
+            {
+                "node": node,
+                "exit_code": 0,
+                "gids_changed": [],
+                "bytes": {"devices": devices, "interfaces": {"enP7s7": {"tx_bytes": 10**6, "rx_bytes": 10**6}}},
+                "ended": [],
+                "log": rank_log(plan, order, node),
+            }
+        )
+    return {
+        "id": f"all_reduce-{group}",
+        "collective": "all_reduce_perf",
+        "group": group,
+        "sweep": True,
+        "nodes": order,
+        "status": "ok",
+        "error": "",
+        "message": "",
+        "rows": rows,
+        "devices": [{"rank": rank, "group": 0, "host": node} for rank, node in enumerate(order)],
+        "rank_records": records,
+        "validation": True,
+        **changes,
+    }
 
 
 def fact_of(plan: dict[str, Any], *runs: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """Return the fact of a launching node."""
     nodes = {node: {"nccl_version": "2.30.7"} for node in plan["nodes"]}
-    return {"status": "done", "message": "", "fix": "", "nodes": nodes, "problems": [], "runs": list(runs), "not_run": [], "left": [], "stand_in": False, **changes}
+    return {
+        "status": "done",
+        "message": "",
+        "fix": "",
+        "nodes": nodes,
+        "problems": [],
+        "runs": list(runs),
+        "not_run": [],
+        "left": [],
+        "stand_in": False,
+        **changes,
+    }
 
 
 def judged(plan: dict[str, Any], fact: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -123,16 +162,33 @@ def test_a_device_replaced_by_routing_is_followed() -> None:
     right = {name: index for index, name in enumerate(ALL_DEVICES)}
     log["overrides"] = [[right[f"{prefix}f{port}"], right[f"{prefix}f{1 - port}"]] for prefix in ("rocep1s0", "roceP2p1s0") for port in (0, 1)]
     run["rank_records"][1]["log"] = log
-    assert not bad(judged(plan, fact_of(plan, run, )))
+    assert not bad(
+        judged(
+            plan,
+            fact_of(
+                plan,
+                run,
+            ),
+        )
+    )
     # Both rails replaced by the first alone: one rail of two, though every channel line looks right.
     log["overrides"] = [[before, right["rocep1s0f0" if before % 2 else "rocep1s0f1"]] for before in range(4)]
     assert "nccl.rails" in bad(judged(plan, fact_of(plan, run)))
 
 
-@pytest.mark.parametrize(("change", "rule", "words"), [
-    ("one_rail", "nccl.rails", "without"), ("silent", "nccl.transport_unknown", "spark3"), ("no_lines", "nccl.hops_unknown", "no channel line"),
-    ("merged", "nccl.merged", "rocep1s0f0 and rocep1s0f1"), ("stranger", "nccl.devices", "mlx5_9"), ("gids", "nccl.void", "spark3 rocep1s0f0"),
-    ("share", "nccl.byte_share", "spark3"), ("elsewhere", "nccl.transport", "enP7s7")])
+@pytest.mark.parametrize(
+    ("change", "rule", "words"),
+    [
+        ("one_rail", "nccl.rails", "without"),
+        ("silent", "nccl.transport_unknown", "spark3"),
+        ("no_lines", "nccl.hops_unknown", "no channel line"),
+        ("merged", "nccl.merged", "rocep1s0f0 and rocep1s0f1"),
+        ("stranger", "nccl.devices", "mlx5_9"),
+        ("gids", "nccl.void", "spark3 rocep1s0f0"),
+        ("share", "nccl.byte_share", "spark3"),
+        ("elsewhere", "nccl.transport", "enP7s7"),
+    ],
+)
 def test_each_fault_of_a_record_has_its_finding(change: str, rule: str, words: str) -> None:
     plan = healthy.plan_of("ring", 4, **RING)
     run = run_of(plan)
@@ -164,11 +220,19 @@ def test_the_stand_in_never_satisfies_the_transport_check() -> None:
     assert not {"nccl.transport", "nccl.hops", "nccl.rails"} & set(findings) and findings["nccl.ring_bandwidth"]["status"] == "skip"
 
 
-@pytest.mark.parametrize(("fact", "rule", "status"), [
-    ({"status": "refused", "message": "no cable", "fix": "use the order"}, "nccl.refused", "fail"),
-    ({"status": "failed", "message": "it ended", "failures": [{"name": "ssh_denied", "line": "Permission denied", "subject": "spark2"}]}, "nccl.launch", "fail"),
-    ({"status": "lost", "message": "spark1 is gone"}, "nccl.measured", "unknown"),
-    ({"status": "done", "runs": []}, "nccl.measured", "unknown")])
+@pytest.mark.parametrize(
+    ("fact", "rule", "status"),
+    [
+        ({"status": "refused", "message": "no cable", "fix": "use the order"}, "nccl.refused", "fail"),
+        (
+            {"status": "failed", "message": "it ended", "failures": [{"name": "ssh_denied", "line": "Permission denied", "subject": "spark2"}]},
+            "nccl.launch",
+            "fail",
+        ),
+        ({"status": "lost", "message": "spark1 is gone"}, "nccl.measured", "unknown"),
+        ({"status": "done", "runs": []}, "nccl.measured", "unknown"),
+    ],
+)
 def test_what_gave_no_run_fails(fact: dict[str, Any], rule: str, status: str) -> None:
     plan = healthy.plan_of("mesh", 3)
     findings = judged(plan, {**fact_of(plan), **fact})
@@ -182,13 +246,19 @@ def test_without_a_gpu_the_layer_is_a_skip_with_the_reason() -> None:
     nodes = {node: {**healthy.node_facts(plan, node), "gpus": 0} for node in plan["nodes"]}
     job = make_nccl_job(plan, nodes, "unit-run", {})
     findings = judged(plan, job["skip"])
-    assert list(findings) == ["nccl.measured"] and findings["nccl.measured"]["status"] == "skip" and "no NVIDIA GPU on spark1" in findings["nccl.measured"]["message"]
+    assert (
+        list(findings) == ["nccl.measured"]
+        and findings["nccl.measured"]["status"] == "skip"
+        and "no NVIDIA GPU on spark1" in findings["nccl.measured"]["message"]
+    )
 
 
 def test_failed_runs_tell_their_cause() -> None:
     plan = healthy.plan_of("ring", 4, **RING)
     run = run_of(plan, status="failed", error="exit_status", message="the run failed")
-    run["rank_records"][0]["log"]["warnings"] = [{"text": "Call to ibv_modify_qp failed with 110 Connection timed out", "count": 1, "errno": 110, "device": "rocep1s0f0"}]
+    run["rank_records"][0]["log"]["warnings"] = [
+        {"text": "Call to ibv_modify_qp failed with 110 Connection timed out", "count": 1, "errno": 110, "device": "rocep1s0f0"}
+    ]
     found = judged(plan, fact_of(plan, run))["nccl.ran"]
     assert found["status"] == "fail" and "trees" in found["cause"]
     run["rank_records"][0]["log"]["rings_connected"] = False
@@ -234,24 +304,33 @@ def test_tests_of_a_ring_leave_out_what_needs_every_cable() -> None:
 
 
 def test_a_log_becomes_a_record() -> None:
-    log = "\n".join([
-        "spark1:1:2 [0] NCCL INFO NCCL version 2.30.7+cuda13.0",
-        "spark1:1:2 [0] NCCL INFO NET/IB : Using [0]rocep1s0f0:1/RoCE [1]rocep1s0f1:1/RoCE [RO]; OOB enP7s7:10.0.0.1<0>",
-        "spark1:1:2 [0] NCCL INFO Using network IB",
-        "spark1:1:2 [0] NCCL INFO ncclCommInitRank comm 0x55 rank 0 nranks 2 cudaDev 0 busId 60 - Init START",
-        "spark1:1:3 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/1",
-        "spark1:1:3 [0] NCCL INFO NET/IB: Subnet-aware routing: overriding dev 1 with dev 0",
-        "spark1:1:3 [0] NCCL INFO Connected all rings, use ring PXN 0 GDR 0"])
+    log = "\n".join(
+        [
+            "spark1:1:2 [0] NCCL INFO NCCL version 2.30.7+cuda13.0",
+            "spark1:1:2 [0] NCCL INFO NET/IB : Using [0]rocep1s0f0:1/RoCE [1]rocep1s0f1:1/RoCE [RO]; OOB enP7s7:10.0.0.1<0>",
+            "spark1:1:2 [0] NCCL INFO Using network IB",
+            "spark1:1:2 [0] NCCL INFO ncclCommInitRank comm 0x55 rank 0 nranks 2 cudaDev 0 busId 60 - Init START",
+            "spark1:1:3 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/1",
+            "spark1:1:3 [0] NCCL INFO NET/IB: Subnet-aware routing: overriding dev 1 with dev 0",
+            "spark1:1:3 [0] NCCL INFO Connected all rings, use ring PXN 0 GDR 0",
+        ]
+    )
     record = digest(log)
-    assert record is not None and record["overrides"] == [[1, 0]] and record["channels"] == [
-        {"source": 0, "target": 1, "way": "send", "via": "NET/IB", "device": 1, "channels": 1}]
+    assert (
+        record is not None
+        and record["overrides"] == [[1, 0]]
+        and record["channels"] == [{"source": 0, "target": 1, "way": "send", "via": "NET/IB", "device": 1, "channels": 1}]
+    )
     assert record["networks"] == ["IB"] and record["bootstrap"] == "enP7s7" and record["rings_connected"]
     assert digest(None) is None and digest("nothing of NCCL\n") is None
 
 
 def test_counters_that_went_back_are_left_out() -> None:
     before = {"devices": {"a": {"tx_bytes": 5, "rx_bytes": 5}, "b": {"tx_bytes": 9, "rx_bytes": 9}}, "interfaces": {}}
-    after = {"devices": {"a": {"tx_bytes": 7, "rx_bytes": 6, "source": "port_xmit_data"}, "b": {"tx_bytes": 1, "rx_bytes": 9}}, "interfaces": {"x": {"tx_bytes": 1, "rx_bytes": 1}}}
+    after = {
+        "devices": {"a": {"tx_bytes": 7, "rx_bytes": 6, "source": "port_xmit_data"}, "b": {"tx_bytes": 1, "rx_bytes": 9}},
+        "interfaces": {"x": {"tx_bytes": 1, "rx_bytes": 1}},
+    }
     assert moved(before, after) == {"devices": {"a": {"tx_bytes": 2, "rx_bytes": 1, "source": "port_xmit_data"}}, "interfaces": {}}
     assert moved(None, None) == {"devices": {}, "interfaces": {}} and gids_changed({"a": ["0 x"]}, {"a": ["0 x"], "b": []}) == ["b"]
 

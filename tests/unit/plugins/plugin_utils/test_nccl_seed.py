@@ -20,12 +20,22 @@ from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.healthy
 DOCUMENT = pathlib.Path(__file__).resolve().parents[4] / "docs/nccl.md"
 #: What the guides export, by topology. "x" arguments of mpirun count as exports.
 PAIR = {
-    "UCX_NET_DEVICES": "enp1s0f1np1", "NCCL_SOCKET_IFNAME": "enp1s0f1np1", "OMPI_MCA_btl_tcp_if_include": "enp1s0f1np1",
-    "NCCL_IB_HCA": "rocep1s0f1,roceP2p1s0f1", "NCCL_IB_DISABLE": "0"}
+    "UCX_NET_DEVICES": "enp1s0f1np1",
+    "NCCL_SOCKET_IFNAME": "enp1s0f1np1",
+    "OMPI_MCA_btl_tcp_if_include": "enp1s0f1np1",
+    "NCCL_IB_HCA": "rocep1s0f1,roceP2p1s0f1",
+    "NCCL_IB_DISABLE": "0",
+}
 MESH = {
-    "UCX_NET_DEVICES": "enP7s7", "NCCL_SOCKET_IFNAME": "enP7s7", "OMPI_MCA_btl_tcp_if_include": "enP7s7",
-    "NCCL_IB_HCA": "rocep1s0f0,roceP2p1s0f0,rocep1s0f1,roceP2p1s0f1", "NCCL_IB_DISABLE": "0",
-    "NCCL_IB_MERGE_NICS": "0", "NCCL_NET_PLUGIN": "none", "NCCL_IB_SUBNET_AWARE_ROUTING": "1"}
+    "UCX_NET_DEVICES": "enP7s7",
+    "NCCL_SOCKET_IFNAME": "enP7s7",
+    "OMPI_MCA_btl_tcp_if_include": "enP7s7",
+    "NCCL_IB_HCA": "rocep1s0f0,roceP2p1s0f0,rocep1s0f1,roceP2p1s0f1",
+    "NCCL_IB_DISABLE": "0",
+    "NCCL_IB_MERGE_NICS": "0",
+    "NCCL_NET_PLUGIN": "none",
+    "NCCL_IB_SUBNET_AWARE_ROUTING": "1",
+}
 RING = {"NCCL_SWITCHLESS_RING_ONLY": "1", "NCCL_ALGO": "Ring", "NCCL_MIN_NCHANNELS": "4", "NCCL_MAX_NCHANNELS": "4"}
 OURS_ALONE = {"GLOO_SOCKET_IFNAME"}
 ON_MANAGEMENT = {"UCX_NET_DEVICES", "NCCL_SOCKET_IFNAME", "OMPI_MCA_btl_tcp_if_include"}
