@@ -172,7 +172,10 @@ ROWS = (
     "        1024           256     float     sum      -1     4.10    0.25    0.25       {0}     0.31    3.29    3.29       0\n"
     "# Out of bounds values : {0} {1}\n# Avg bus bandwidth    : 1 \n#\n# Collective test concluded: all_reduce_perf\n"
 )
-HEAD = "# Collective test starting: all_reduce_perf\n# Using devices\n#  Rank  0 Group  0 Pid 1 on spark1 device  0 [0x01] GB10\n#  Rank  1 Group  0 Pid 2 on spark2 device  0 [0x01] GB10\n"
+HEAD = (
+    "# Collective test starting: all_reduce_perf\n# Using devices\n#  Rank  0 Group  0 Pid 1 on spark1 device  0 [0x01] GB10\n"
+    "#  Rank  1 Group  0 Pid 2 on spark2 device  0 [0x01] GB10\n"
+)
 GOOD = [{"node": "spark1", "hostname": "spark1", "exit_code": 0}, {"node": "spark2", "hostname": "spark2", "exit_code": 0}]
 
 
