@@ -162,8 +162,9 @@ def fetch(source: Source, folder: pathlib.Path, log: pathlib.Path) -> None:
         run_logged([*git, "fetch", "-q", "--depth", "1", source.url, f"refs/tags/{source.tag}"], log, f"fetching {source.tag} from {source.url}")
         found = subprocess.run([*git, "rev-parse", "FETCH_HEAD^{commit}"], capture_output=True, text=True, check=False).stdout.strip()
         if found != source.commit:
-            raise BuildError(f"{source.name}: the tag {source.tag} at {source.url} is commit {found or 'unknown'}, expected {source.commit}: the tag was moved, "
-                             "or the mirror is another one; nothing was built")
+            raise BuildError(
+                f"{source.name}: the tag {source.tag} at {source.url} is commit {found or 'unknown'}, expected {source.commit}: the tag was moved, or the "
+                "mirror is another one; nothing was built")
         run_logged([*git, "checkout", "-q", "--detach", source.commit], log, "git checkout")
     done.write_text(source.identity, encoding="utf-8")
 
@@ -201,9 +202,8 @@ def build(base: pathlib.Path, stamp: dict[str, t.Any], sources: Sequence[Source]
         fetch(source, work / source.name, log)
     common = [f"-j{tools.jobs}", f"CUDA_HOME={tools.cuda_home}", f"NVCC_GENCODE={tools.gencode}"]
     run_logged(["make", "-C", str(work / nccl.name), "src.build", f"BUILDDIR={work / 'nccl-build'}", *common], log, f"building NCCL {nccl.tag}")
-    run_logged(
-        ["make", "-C", str(work / tests.name), "MPI=1", f"MPI_HOME={tools.mpi_home}", f"NCCL_HOME={work / 'nccl-build'}", f"BUILDDIR={work / 'tests-build'}", *common],
-        log, f"building nccl-tests {tests.tag}")
+    places = [f"MPI_HOME={tools.mpi_home}", f"NCCL_HOME={work / 'nccl-build'}", f"BUILDDIR={work / 'tests-build'}"]
+    run_logged(["make", "-C", str(work / tests.name), "MPI=1", *places, *common], log, f"building nccl-tests {tests.tag}")
     staging = base / f".{stamp['name']}.new"
     shutil.rmtree(staging, ignore_errors=True)
     for (part, pattern), origin in zip(PARTS, (work / "nccl-build/lib", work / "nccl-build/include", work / "tests-build")):
@@ -239,15 +239,19 @@ def pack(base: pathlib.Path, stamp: dict[str, t.Any]) -> tuple[pathlib.Path, str
     return archive, file_sha256(archive, "")
 
 
-def receive(base: pathlib.Path, stamp: dict[str, t.Any], command: Sequence[str], sha256: str) -> None:
-    """Take a prefix over from another node: ``command`` writes its archive to standard output; raises BuildError."""
+def receive(base: pathlib.Path, stamp: dict[str, t.Any], commands: Sequence[Sequence[str]], sha256: str) -> None:
+    """Take a prefix over from another node: each of ``commands`` writes its archive to standard output, the first that can is taken; raises BuildError."""
     archive, staging = base / f".{stamp['name']}.tar", base / f".{stamp['name']}.new"
     try:
-        with open(archive, "wb") as stream:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.PIPE, check=False)
-        if done.returncode:
-            words = done.stderr.decode("utf-8", "replace").strip()[-400:]
-            raise BuildError(f"{platform.node()} cannot fetch NCCL from the node that built it: {words or done.returncode}; see that ssh between the nodes works")
+        words = []
+        for command in commands:
+            with open(archive, "wb") as stream:
+                done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.PIPE, check=False)
+            if done.returncode == 0:
+                break
+            words.append(done.stderr.decode("utf-8", "replace").strip()[-300:] or f"status {done.returncode}")
+        else:
+            raise BuildError(f"{platform.node()} cannot fetch NCCL from the node that built it: {'; '.join(words)}; see that ssh between the nodes works")
         found = file_sha256(archive, "")
         if found != sha256:
             raise BuildError(f"the archive that {platform.node()} fetched has the SHA-256 {found}, expected {sha256}; nothing was installed")

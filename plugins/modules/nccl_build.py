@@ -87,9 +87,10 @@ options:
       - For O(state=received), the node that built it.
     type: dict
     suboptions:
-      address:
-        description: Address to fetch from, best one of the fabric.
-        type: str
+      addresses:
+        description: Addresses to fetch from, tried in this order, such as one of the fabric before that of the management network.
+        type: list
+        elements: str
         required: true
       user:
         description: User that may ssh there.
@@ -159,6 +160,7 @@ sha256:
 import os
 import pathlib
 import pwd
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgxspark.fabric.plugins.module_utils import nccl_build, nccl_launch
@@ -175,13 +177,13 @@ def distribution_mpi() -> str:
     return f"/usr/lib/{os.uname().machine}-linux-gnu/openmpi"
 
 
-def fetch_command(origin: dict[str, str]) -> list[str]:
-    """Return the command that writes the archive of another node to standard output."""
+def fetch_commands(origin: dict[str, Any]) -> list[list[str]]:
+    """Return the commands that write the archive of another node to standard output, one an address."""
+    commands = [nccl_launch.ssh_command(address, ["cat", origin["archive"]]) for address in origin["addresses"]]
     user = origin["user"]
-    command = nccl_launch.ssh_command(origin["address"], ["cat", origin["archive"]])
     if user and user != pwd.getpwuid(os.geteuid()).pw_name:
-        return nccl_launch.as_user(command, user, pwd.getpwnam(user).pw_dir)
-    return command
+        return [nccl_launch.as_user(command, user, pwd.getpwnam(user).pw_dir) for command in commands]
+    return commands
 
 
 def work(module: AnsibleModule) -> dict[str, object]:
@@ -205,10 +207,10 @@ def work(module: AnsibleModule) -> dict[str, object]:
             if there:
                 nccl_build.switch(base, stamp["name"])
             elif received:
-                nccl_build.receive(base, stamp, fetch_command(origin), origin["sha256"])
+                nccl_build.receive(base, stamp, fetch_commands(origin), origin["sha256"])
             else:
-                tools = Tools(
-                    wanted["cuda_home"], wanted["mpi_home"] or distribution_mpi(), wanted["gencode"], wanted["jobs"] or os.cpu_count() or 1, wanted["space_bytes"])
+                mpi_home, jobs = wanted["mpi_home"] or distribution_mpi(), wanted["jobs"] or os.cpu_count() or 1
+                tools = Tools(wanted["cuda_home"], mpi_home, wanted["gencode"], jobs, wanted["space_bytes"])
                 nccl_build.check_tools(base, sources, tools)
                 nccl_build.build(base, stamp, sources, tools)
     result: dict[str, object] = {"changed": changed, "stamp": stamp, "installed": there or not module.check_mode, "current": nccl_build.current(base)}
@@ -236,7 +238,7 @@ def main() -> None:
             "origin": {
                 "type": "dict",
                 "options": {
-                    "address": {"type": "str", "required": True}, "user": {"type": "str"}, "archive": {"type": "path", "required": True},
+                    "addresses": {"type": "list", "elements": "str", "required": True}, "user": {"type": "str"}, "archive": {"type": "path", "required": True},
                     "sha256": {"type": "str", "required": True}, "stamp": {"type": "dict", "required": True},
                 },
             },

@@ -148,8 +148,9 @@ def main() -> None:
     installed = {entry["name"]: str(entry["value"]) for entry in entries}
     texts = {wanted["path"]: environment_text(wanted["node"], entries), **texts}
     result: dict[str, object] = {"library": {"path": library, "version": version, "known": known}, "environment": installed}
-    for name in nccl_library.ignored(installed, known):
-        module.warn(f"{wanted['node']}: NCCL {version} at {library} does not know {name} and ignores it")
+    ignored = nccl_library.ignored(installed, known)
+    if ignored:
+        module.warn(f"{wanted['node']}: NCCL {version} at {library} does not know {', '.join(ignored)} and ignores it")
     risk = nccl_library.tree_risk(known, wanted["shape"], wanted["profile"])
     if risk:
         module.warn(f"{wanted['node']}: {risk}")

@@ -44,15 +44,16 @@ def source_of(told: str, entry: Mapping[str, Any], default: Mapping[str, str]) -
             raise FabricError(f"{told}: the archive {found['archive']} needs its sha256, since nothing is built that was not verified")
         return {"tag": found.get("tag", ""), **found}
     if found.get("tag", default["tag"]) != default["tag"] and "commit" not in found:
-        raise FabricError(f"{told}: the tag {found['tag']} needs its commit (git ls-remote shows it), since tags can be moved; only {default['tag']} is known here")
+        raise FabricError(
+            f"{told}: the tag {found['tag']} needs its commit (git ls-remote shows it), since tags can be moved; only {default['tag']} is known here")
     return {**default, **found}
 
 
 def work_of(plan: Mapping[str, Any], probes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return for each node that was looked at what it does: ``built``, or ``received`` from ``origin`` at ``address``.
+    """Return for each node that was looked at what it does: ``built``, or ``received`` from ``origin`` at ``addresses``.
 
     Nodes with one stamp (sources, architecture, CUDA and C library) share what one of them builds: one that has it already, else the first in rank order.
-    ``address`` lies on a segment that both share, else on the management network.
+    The first of ``addresses`` lies on a segment that both share, where there is one, the last on the management network.
     """
     order = [node for node in plan["rank_order"] if node in probes]
     result: dict[str, dict[str, Any]] = {}
@@ -62,16 +63,13 @@ def work_of(plan: Mapping[str, Any], probes: Mapping[str, Mapping[str, Any]]) ->
     for node in order:
         origin = builders[probes[node]["stamp"]["name"]]
         if origin == node:
-            result[node] = {"state": "built", "origin": None, "address": None}
+            result[node] = {"state": "built", "origin": None, "addresses": []}
         else:
-            result[node] = {"state": "received", "origin": origin, "address": address_between(plan, node, origin)}
+            result[node] = {"state": "received", "origin": origin, "addresses": addresses_between(plan, node, origin)}
     return result
 
 
-def address_between(plan: Mapping[str, Any], node: str, origin: str) -> str:
-    """Return the address of ``origin`` that ``node`` should fetch from."""
-    for interface in plan["nodes"][node]["interfaces"].values():
-        for peer in interface["peers"]:
-            if peer["node"] == origin:
-                return str(peer["address"])
-    return str(plan["nodes"][origin]["management"]["address"])
+def addresses_between(plan: Mapping[str, Any], node: str, origin: str) -> list[str]:
+    """Return the addresses of ``origin`` that ``node`` should fetch from, the fastest first."""
+    shared = [peer["address"] for interface in plan["nodes"][node]["interfaces"].values() for peer in interface["peers"] if peer["node"] == origin]
+    return [*map(str, shared[:1]), str(plan["nodes"][origin]["management"]["address"])]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -221,3 +222,78 @@ def test_a_node_that_dies_in_mid_run_ends_the_run_on_all_others(stage: Stage) ->
     assert fact["status"] == "done" and all(run["status"] == "failed" for run in fact["runs"])
     assert "spark3 gave no answer" in fact["runs"][0]["message"] or fact["runs"][0]["error"] == "timeout"
     assert seconds < 240 and not stage.left()
+
+
+PLAYBOOK = """
+- hosts: spark
+  gather_facts: false
+  tasks:
+    - ansible.builtin.import_role:
+        name: dgxspark.fabric.plan
+    - ansible.builtin.import_role:
+        name: dgxspark.fabric.nccl
+      vars:
+        nccl_plan: "{{ fabric_plan }}"
+"""
+MAKEFILES = {
+    "nccl": "src.build:\n\tmkdir -p $(BUILDDIR)/lib $(BUILDDIR)/include\n\techo 'NCCL version 2.30.7' > $(BUILDDIR)/lib/libnccl.so.2\n"
+    "\techo > $(BUILDDIR)/include/nccl.h\n",
+    "tests": "all:\n\tmkdir -p $(BUILDDIR)\n\techo > $(BUILDDIR)/all_reduce_perf\n",
+}
+
+
+def make_sources(folder: pathlib.Path) -> dict[str, dict[str, str]]:
+    """Make small repositories and return them as the role takes them."""
+    sources = {}
+    for name, makefile in MAKEFILES.items():
+        place = folder / f"source-{name}"
+        place.mkdir()
+        (place / "Makefile").write_text(makefile, encoding="utf-8")
+        git = ["git", "-C", str(place), "-c", "user.name=t", "-c", "user.email=t@example.invalid"]
+        for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"], ["tag", "v1"]):
+            subprocess.run([*git, *arguments], check=True)
+        commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+        sources[name] = {"tag": "v1", "commit": commit, "url": place.as_uri()}
+    return sources
+
+
+def test_nccl_is_built_once_and_distributed(stage: Stage) -> None:
+    playbook = stage.folder / "build.yml"
+    playbook.write_text(PLAYBOOK, encoding="utf-8")
+    for node in stage.nodes:
+        node.run(
+            "mkdir -p /root/cuda/bin /root/mpi/include; printf '#!/bin/sh\\necho release 13.0\\n' > /root/cuda/bin/nvcc; chmod +x /root/cuda/bin/nvcc; "
+            "touch /root/mpi/include/mpi.h"
+        )
+    settings = {
+        "nccl_build": True,
+        "nccl_sources": make_sources(stage.folder),
+        "nccl_base": "/root/nccl",
+        "nccl_cuda_home": "/root/cuda",
+        "nccl_mpi_home": "/root/mpi",
+        "nccl_libraries": ["/root/nccl/current/lib"],
+        "nccl_environment_path": "/root/etc/nccl.env",
+        "nccl_hostfile_path": "/root/etc/hostfile",
+    }
+
+    def run(*more: str) -> dict[str, int]:
+        done = subprocess.run(
+            ["ansible-playbook", "-i", str(stage.cluster.inventory(RING)), str(playbook), "-e", json.dumps(settings), *more],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            env=ansible_environment(),
+            check=False,
+        )
+        print(done.stdout[-4000:], done.stderr[-2000:])
+        assert done.returncode == 0
+        return {host: int(changed) for host, changed in re.findall(r"^(\S+)\s+: ok=\d+\s+changed=(\d+)", done.stdout.rpartition("PLAY RECAP")[2], re.M)}
+
+    assert set(run("--check").values()) == {2} and not (stage.nodes[0].folder / "root/nccl").exists()
+    assert set(run().values()) == {2}
+    for node in stage.nodes:
+        assert (node.folder / "root/nccl/current/bin/all_reduce_perf").exists() and "NCCL_ALGO=Ring" in (node.folder / "root/etc/nccl.env").read_text("utf-8")
+        assert [path.name for path in (node.folder / "root/nccl").glob("*.tar")] == (
+            [f"{node.run('readlink /root/nccl/current').strip()}.tar"] * (node.name == "spark1")
+        )
+    assert set(run().values()) == {0}

@@ -164,12 +164,12 @@ def test_another_node_takes_it_over(ground: Ground) -> None:
     archive, sha256 = nccl_build.pack(ground.base, stamp)
     other = ground.folder / "other"
     other.mkdir()
-    nccl_build.receive(other, stamp, ["cat", str(archive)], sha256)
+    nccl_build.receive(other, stamp, [["cat", "/nowhere"], ["cat", str(archive)]], sha256)
     assert nccl_build.installed(other, stamp) and nccl_build.current(other) == stamp["name"] and (other / "current/bin/all_reduce_perf").exists()
     with pytest.raises(BuildError, match="expected"):
-        nccl_build.receive(other, stamp, ["cat", str(archive)], "0" * 64)
+        nccl_build.receive(other, stamp, [["cat", str(archive)]], "0" * 64)
     with pytest.raises(BuildError, match="cannot fetch"):
-        nccl_build.receive(other, stamp, ["cat", "/nowhere"], sha256)
+        nccl_build.receive(other, stamp, [["cat", "/nowhere"]], sha256)
     assert nccl_build.installed(other, stamp) and not list(other.glob(".*.tar"))
 
 
@@ -196,5 +196,5 @@ def test_one_node_builds_for_its_like() -> None:
     probes = {node: {"installed": node == "spark3", "stamp": {"name": "other" if node == "spark4" else "same"}} for node in plan["nodes"]}
     work = work_of(plan, probes)
     assert work["spark3"]["state"] == "built" and work["spark4"]["state"] == "built"
-    assert work["spark1"]["origin"] == "spark3" and work["spark1"]["address"] == "10.77.0.13"  # opposite in the ring: no cable
-    assert work["spark2"]["origin"] == "spark3" and work["spark2"]["address"].startswith("192.168.")
+    assert work["spark1"]["origin"] == "spark3" and work["spark1"]["addresses"] == ["10.77.0.13"]  # opposite in the ring: no cable
+    assert work["spark2"]["origin"] == "spark3" and work["spark2"]["addresses"][0].startswith("192.168.") and len(work["spark2"]["addresses"]) == 2
