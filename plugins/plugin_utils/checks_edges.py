@@ -36,7 +36,8 @@ Results = Mapping[RailKey, list[dict[str, Any]]]
 def outliers(results: Results) -> dict[RailKey, dict[str, Any]]:
     """Return for every rail with figures how they stand among those of all rails.
 
-    ``texts`` names what lies apart, ``percent`` is the worst of it; ``median`` and ``count`` are those of all figures. Rails of a cluster with too few figures are left out.
+    ``texts`` names what lies apart, ``percent`` is the worst of it; ``median`` and ``count`` are those of all figures.
+    Rails of a cluster with too few figures are left out.
     """
     found: dict[RailKey, dict[str, Any]] = {}
     for stage in STAGES:

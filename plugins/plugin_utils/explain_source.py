@@ -26,7 +26,9 @@ HEAD_LIMIT = 4 * 2**20
 DOCUMENT_LIMIT = 64 * 2**20
 TAIL_LINES = 20000
 YAML_LIMIT = 2**20
-DOCUMENT_ATTEMPTS = 2000
+#: Lines that look like the beginning of JSON and are none are tried so often, with so many lines behind them.
+BROKEN_ATTEMPTS = 500
+BROKEN_LINES = 2000
 
 #: Lines that say from which host the following text is.
 HOST_MARKS = tuple(
@@ -164,44 +166,58 @@ def _read(section: Section) -> Section:
 
 def _take_documents(section: Section) -> list[str]:
     rest: list[str] = []
-    decoder = json.JSONDecoder()
-    at, attempts = 0, 0
+    at, broken = 0, 0
     lines = section.lines
     while at < len(lines):
         line = lines[at]
-        if not DOCUMENT_START.match(line) or attempts >= DOCUMENT_ATTEMPTS:
+        found = _document(lines, at) if DOCUMENT_START.match(line) and broken < BROKEN_ATTEMPTS else None
+        if found is not None:
+            document, used, behind = found
+            kind = explain_kinds.kind_of_document(document)
+            if kind is not None:
+                section.documents.append((kind, document))
+            at += used
+            if behind:
+                rest.append(behind)
+            continue
+        taken = 0
+        if DOCUMENT_START.match(line) and broken < BROKEN_ATTEMPTS:
+            broken += 1
+            taken = _broken_document(section, lines, at)
+        if not taken:
             rest.append(line)
-            at += 1
-            continue
-        attempts += 1
-        text = "\n".join(lines[at:])
-        try:
-            document, end = decoder.raw_decode(text.lstrip())
-        except (ValueError, RecursionError):
-            taken = _broken_document(section, lines, at, text)
-            if taken:
-                at += taken
-            else:
-                rest.append(line)
-                at += 1
-            continue
-        end += len(text) - len(text.lstrip())
-        used = text.count("\n", 0, end)
-        kind = explain_kinds.kind_of_document(document)
-        if kind is not None:
-            section.documents.append((kind, document))
-        at += used + 1
-        behind = text[end:].partition("\n")[0].strip()
-        if behind:
-            rest.append(behind)
+        at += taken or 1
     return rest
 
 
-def _broken_document(section: Section, lines: list[str], at: int, text: str) -> int:
+def _document(lines: list[str], at: int) -> tuple[Any, int, str] | None:
+    """Return the JSON that begins at a line, how many lines it has, and what stands behind it on the last one; None when there is none.
+
+    It is tried with twice as many lines until they suffice, so that many small documents cost no more than one large one.
+    """
+    many = 1
+    while True:
+        taken = lines[at : at + many]
+        text = "\n".join(taken).lstrip()
+        try:
+            document, end = json.JSONDecoder().raw_decode(text)
+        except RecursionError:
+            return None
+        except json.JSONDecodeError as error:
+            # Text that merely goes on is missed at its end; what is wrong before stays wrong.
+            if at + many >= len(lines) or error.pos < len(text) - len(taken[-1]):
+                return None
+            many *= 2
+            continue
+        return document, text.count("\n", 0, end) + 1, text[end:].partition("\n")[0].strip()
+
+
+def _broken_document(section: Section, lines: list[str], at: int) -> int:
     """Take a text that should have been JSON; return how many lines it has, 0 when it is none of ours."""
+    text = "\n".join(lines[at : at + BROKEN_LINES])
     head = text[:2000]
     if '"nccl_version"' in text or ('"args"' in head and '"start_time"' in head):
-        section.broken.append(("nccl_tests_json", text))
+        section.broken.append(("nccl_tests_json", "\n".join(lines[at:])))
         return len(lines) - at
     if not (
         NOT_JSON_PERFTEST.search(head)

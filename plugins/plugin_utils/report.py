@@ -22,6 +22,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils import format_html
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError, shown
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.judge import INPUTS, OPTIONAL_INPUTS, judge
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.redaction import mask_secrets, redact
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_time import moment, time_text
 
 SCHEMA_VERSION = 2
 COLLECTION = pathlib.Path(__file__).resolve().parents[2]
@@ -43,8 +44,8 @@ def make_report(results: Mapping[str, Any], started: str | None = None, run_id: 
     :raises FabricError: when the run cannot be judged
     """
     judged = judge(results)
-    end = moment(finished) if finished else datetime.datetime.now(tz=datetime.timezone.utc)
-    begin = moment(started) if started else end
+    end = run_time(finished) if finished else datetime.datetime.now(tz=datetime.timezone.utc)
+    begin = run_time(started) if started else end
     report = {
         "schema_version": SCHEMA_VERSION,
         "collection_version": collection_version(),
@@ -90,18 +91,12 @@ def report_files(report: Mapping[str, Any]) -> dict[str, str]:
     return content
 
 
-def moment(text: str) -> datetime.datetime:
-    """Return the time that an ISO 8601 text names."""
+def run_time(text: str) -> datetime.datetime:
+    """Return when a run began or ended."""
     try:
-        parsed = datetime.datetime.fromisoformat(str(text).replace("Z", "+00:00"))
+        return moment(text)
     except ValueError as exc:
         raise FabricError(f"report: started is {shown(text)}, expected a time such as 2026-11-30T22:15:00Z.") from exc
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=datetime.timezone.utc)
-
-
-def time_text(when: datetime.datetime) -> str:
-    """Return a time as ISO 8601 text in UTC."""
-    return when.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def new_run_id(begin: datetime.datetime) -> str:

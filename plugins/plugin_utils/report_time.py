@@ -9,13 +9,26 @@ from __future__ import annotations
 import datetime
 
 
+def moment(text: str) -> datetime.datetime:
+    """Return the time that a text names, in UTC where it names no zone.
+
+    :raises ValueError: when it is no time
+    """
+    parsed = datetime.datetime.fromisoformat(str(text).replace("Z", "+00:00"))
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=datetime.timezone.utc)
+
+
+def time_text(when: datetime.datetime) -> str:
+    """Return a time as ISO 8601 text in UTC."""
+    return when.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def epoch_seconds(text: str) -> int:
     """Return a report's time in seconds since 1970; 0 for a text that is no time."""
     try:
-        parsed = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+        return int(moment(text).timestamp())
     except ValueError:
         return 0
-    return int((parsed if parsed.tzinfo else parsed.replace(tzinfo=datetime.timezone.utc)).timestamp())
 
 
 def seconds_between(started: str, finished: str) -> int:

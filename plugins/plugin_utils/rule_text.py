@@ -49,7 +49,7 @@ def number_text(value: float) -> str:
         return f"{value:.1f}"
     if abs(value) >= 1:
         return f"{value:.2f}"
-    return f"{value:.3g}"
+    return f"{value:.3f}" if abs(value) >= 0.1 else f"{value:.3g}"
 
 
 def counted(number: int, noun: str) -> str:

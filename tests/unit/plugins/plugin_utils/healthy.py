@@ -17,6 +17,15 @@ def plan_of(topology: str, count: int, **variables: Any) -> dict[str, Any]:
     return make_plan(hosts)
 
 
+def take_addresses(plan: dict[str, Any], rail: str) -> None:
+    """Take the addresses of a rail out of a plan, and with them its tests."""
+    for node in plan["nodes"].values():
+        for interface in node["interfaces"].values():
+            if interface["rail"] == rail:
+                interface.update(address=None, prefix=None, peers=[])
+    plan["tests"] = [test for test in plan["tests"] if test["rail"] != rail]
+
+
 def mac(node: str, interface: str, plan: dict[str, Any]) -> str:
     """Return a MAC address that no other interface has."""
     place = list(plan["nodes"][node]["interfaces"]).index(interface)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import collections
+import importlib
 import pathlib
 from typing import Any
 
@@ -78,7 +79,7 @@ def test_every_node_sends_and_receives_on_every_rail(count: int) -> None:
 
 def test_a_server_that_is_late_is_waited_for(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(pathlib.Path(__file__).resolve().parents[1] / "module_utils"))
-    loopback_cluster = __import__("loopback_cluster")
+    loopback_cluster = importlib.import_module("loopback_cluster")
     pair = loopback_cluster.Loopback(tmp_path, 2)
     identity = pair.test(0, "n1", "n2")
     pair.faults[f"{pair.port(identity)}/server"] = "late"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import pathlib
 import random
+import time
 
 import pytest
 import yaml
@@ -130,6 +131,20 @@ def test_a_large_text_keeps_its_beginning_and_its_end(monkeypatch: pytest.Monkey
     monkeypatch.setattr(explain_source, "TAIL_LINES", 50)
     document = of_text("orted: command not found\n" + "nothing\n" * 5000 + "Host key verification failed.\n")
     assert ids(document) == {"launch.daemon_missing", "launch.host_key", "explain.cut"}
+
+
+def test_many_small_documents_cost_no_more_than_their_length() -> None:
+    many = "".join(f'{{"n": {number}, "text": "{"x" * 80}"}}\n' for number in range(20000))
+    started = time.process_time()
+    document = of_text(many + (FIXTURES / "explain/lab/iperf3-P1.json").read_text(encoding="utf-8"))
+    assert time.process_time() - started < 5
+    assert document["files"][0]["kinds"] == ["iperf3"]
+
+
+@pytest.mark.parametrize("behind", ["", "\n", " and words", "\n{ no JSON\n[1, 2\n"])
+def test_documents_are_found_whatever_stands_behind(behind: str) -> None:
+    text = (FIXTURES / "explain/lab/ip-link.json").read_text(encoding="utf-8").strip()
+    assert "ip_link" in of_text(f"{{ no JSON either\n{text}{behind}")["files"][0]["kinds"]
 
 
 def test_a_line_without_end_costs_no_memory(tmp_path: pathlib.Path) -> None:
