@@ -199,8 +199,8 @@ class NcclTests:
         self.fact["left"] += [f"{record['node']}: {left}" for record in ranks for left in record["ended"]]
         record = {
             "id": test.id, "repeat": repeat + 1, "group": test.group, "sweep": test.sweep, "nodes": list(test.nodes), "collective": f"{test.collective}_perf",
-            "command": launch.command, "seconds": round(launch.seconds, 1), "rank_records": ranks, **nccl_stage.outcome(test, launch.out, launch.err,
-                                                                                                             launch.exit_code, launch.timed_out, ranks)}
+            "command": launch.command, "seconds": round(launch.seconds, 1), "rank_records": ranks,
+            **nccl_stage.outcome(test, launch.out, launch.exit_code, launch.timed_out, ranks)}
         record["json"] = _cross_check(record, launch.collected.get(test.nodes[0]))
         if record["status"] != "ok":
             self._failed[test.nodes] = self._failed.get(test.nodes, 0) + 1
@@ -249,7 +249,7 @@ class NcclTests:
         tool.end(GRACE)
         self._tool = None
         self.folder.note_processes(os.getpid(), [])
-        collected = self._collect(name, nodes, document)
+        collected = self._collect(nodes, document)
         timed_out = timed_out or any((entry.get("report") or {}).get("deadline") for entry in collected.values())
         out, err = tool.output()
         return Launch(_told(mpirun), out, err, tool.exit_code, time.monotonic() - began, timed_out, collected)
@@ -258,7 +258,7 @@ class NcclTests:
         user = self._user
         return nccl_launch.as_user(command, user.pw_name if user else None, user.pw_dir if user else None)
 
-    def _collect(self, name: str, nodes: Sequence[str], document: dict[str, t.Any]) -> dict[str, dict[str, t.Any]]:
+    def _collect(self, nodes: Sequence[str], document: dict[str, t.Any]) -> dict[str, dict[str, t.Any]]:
         """Fetch what each rank left, all nodes at once; nothing from a node that does not answer."""
         small = {key: document[key] for key in ("run", "test", "ranks")}
 

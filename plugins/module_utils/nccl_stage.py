@@ -120,7 +120,7 @@ def node_problems(job: NcclJob, node: str, report: Mapping[str, t.Any]) -> list[
 
 
 def outcome(
-    test: NcclTest, out: str, err: str, exit_code: int | None, timed_out: bool, ranks: Sequence[Mapping[str, t.Any]]
+    test: NcclTest, out: str, exit_code: int | None, timed_out: bool, ranks: Sequence[Mapping[str, t.Any]]
 ) -> dict[str, t.Any]:
     """Return what came of a run: the fields of its parsed output, ``status``, ``error`` and ``message``.
 

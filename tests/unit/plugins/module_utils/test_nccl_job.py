@@ -202,5 +202,5 @@ GOOD = [{"node": "spark1", "hostname": "spark1", "exit_code": 0}, {"node": "spar
 )
 def test_what_an_output_means(out: str, exit_code: int, ranks: list[dict[str, t.Any]], timed_out: bool, error: str) -> None:
     test = NcclTest("x", "all_reduce", ("spark1", "spark2"), 1024, 1024, 2, 1, "all", True)
-    found = outcome(test, out, "", exit_code, timed_out, ranks)
+    found = outcome(test, out, exit_code, timed_out, ranks)
     assert found["error"] == error and (found["status"] == "ok") is (error == "") and bool(found["message"]) is bool(error)
