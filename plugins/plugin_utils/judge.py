@@ -21,7 +21,9 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rules import Rule,
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.subjects import Cluster
 
 MODES = ("validate", "check")
-INPUTS = ("plan", "nodes", "unreachable", "not_tested", "paths", "perftest", "drift", "mode")
+INPUTS = ("plan", "nodes", "unreachable", "not_tested", "neighbours", "paths", "perftest", "drift", "mode")
+#: Parts that a run, or a report of an earlier version, may lack.
+OPTIONAL_INPUTS = ("neighbours",)
 BANDWIDTH_RULES = {"directed": "rdma.rail_bandwidth", "bidirectional": "rdma.rail_bidirectional"}
 
 #: Layers that provisioning puts right: in check mode their faults are drift, told by the same setting (fabric_drift_fails).
@@ -31,7 +33,7 @@ PROVISIONED_LAYERS = ("address", "path")
 def judge(results: Mapping[str, Any]) -> dict[str, Any]:
     """Judge one run.
 
-    :param results: plan, nodes, unreachable, not_tested, paths, perftest, drift and mode, as ``results.py`` collects them
+    :param results: plan, nodes, unreachable, not_tested, neighbours, paths, perftest, drift and mode, as ``results.py`` collects them
     :return: the report's content but for its metadata: the same data, with ``findings``, ``cables`` and ``verdict``
     :raises FabricError: when the input is not complete, or a rule cannot be used
     """
@@ -56,6 +58,8 @@ def judge(results: Mapping[str, Any]) -> dict[str, Any]:
 def checked(results: Mapping[str, Any]) -> dict[str, Any]:
     """Return the input as plain data with every part there."""
     data = plain(results)
+    for name in OPTIONAL_INPUTS:
+        data.setdefault(name, {})
     missing = [name for name in INPUTS if name not in data]
     if missing:
         raise FabricError(f"judge: the input lacks {', '.join(missing)}; it takes what the filter dgxspark.fabric.results returns.")

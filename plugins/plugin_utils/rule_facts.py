@@ -58,6 +58,7 @@ SCOPE_FACTS = {
         "carrier": "true when every end has a link, null when an end does not tell",
         "down": "the ends without a link, in words",
         "twin_up": "true when the other rail of the same cable has a link at all its ends",
+        "hears": "of the probe at layer 2: `silent` (ends that hear nobody though their link is up and somebody speaks at the far end), `number` of the cable",
         "path": "pings: `missing`, `wrong_route`, `wrong_neighbour` (texts); `small_percent`, `full_percent` (worst share of answers), "
         "`lost` and `full_lost` (which ones, in words), `largest_mtu`, `size`, `ping_size`, `probes`",
         "rdma": "load tests: `missing`, `zero`, `timeouts`, `failed`, `voided`, `blocked`, `absent`, `implausible`, `above_ceiling`, `wrong_gid` (texts); "
@@ -71,6 +72,8 @@ SCOPE_FACTS = {
         "switch": "true when one end is a switch",
         "unanswered": "why a node at its ends gave no answer, else empty",
         "unanswered_nodes": "the names of these nodes",
+        "cabling": "of the probe at layer 2: `probed`, `number`, `wrong` (what contradicts the plan, else empty), `fix` (which plug to move), `heard` (by end), "
+        "`not_probed` (ends that nobody asked, and why)",
         "rdma": "both rails at once: `sum` (of the worst direction: `percent`, `gbps`, `expected_gbps`, `text`), "
         "`best_percent` (of the ceiling), `above_ceiling` (texts)",
     },

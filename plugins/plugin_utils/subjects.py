@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_address import duplicate_owners, gid_texts, has_address, has_gid, shared_networks
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_cabling import cabling_facts, cabling_verdicts, hearing_facts
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_node import attendance, busy_texts, measuring
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_path import rail_paths
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_rdma import Limits, cable_facts, load_results, put_down, rail_facts
@@ -33,6 +34,7 @@ class Cluster:
         idle = {node: f"not measured: {reason}" for node, reason in self.seats["idle"].items()}
         absent = {node: f"not tested: {reason}" for node, reason in self.seats["not_tested"].items()}
         self.duplicates = duplicate_owners(data["nodes"], self.plan)
+        self.cabling = cabling_verdicts(data)
         self.paths = rail_paths(data, {**gone, **absent})
         self.results = put_down(load_results(data, {**idle, **gone, **absent}), limits)
         self.with_tests = {node for test in self.plan["tests"] for node in (test["client"], test["server"])}
@@ -150,6 +152,7 @@ class Cluster:
             "carrier": all_up(ends),
             "down": [f"{end['node']} {end['interface']}" for end in ends if end["carrier"] is False],
             "twin_up": all_up(twins) is True,
+            "hears": hearing_facts(self.cabling.get(cable["name"]), rail),
             "path": self.paths.get(key, {}),
             "rdma": rail_facts(results, self.ceilings),
         }
@@ -196,6 +199,7 @@ class Cluster:
             "switch": bool(cable.get("switch")),
             "unanswered": "; ".join(f"{node} did not answer" for node in silent),
             "unanswered_nodes": list(silent),
+            "cabling": cabling_facts(self.cabling.get(name)),
             "rdma": cable_facts(rails, self.ceilings),
         }
         return Subject("cable", name, facts, nodes, name, None, tuple((name, rail) for rail in self.rails_of(cable)), skips)

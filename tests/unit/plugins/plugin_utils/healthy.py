@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plan import make_plan
+from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils import wired
 
 
 def plan_of(topology: str, count: int, **variables: Any) -> dict[str, Any]:
@@ -141,6 +142,7 @@ def healthy_run(plan: dict[str, Any]) -> dict[str, Any]:
         "nodes": {node: node_facts(plan, node) for node in nodes},
         "unreachable": {},
         "not_tested": [],
+        "neighbours": wired.neighbours(nodes, wired.planned_wires(plan)),
         "paths": {node: path_entries(plan, node) for node in nodes},
         "perftest": {node: perftest_of(plan, node) for node in nodes},
         "drift": [],
