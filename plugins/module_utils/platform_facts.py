@@ -20,6 +20,8 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils.sysfs import Tree
 VENDOR = "0x15b3"
 NETWORK_CLASS = "0x02"
 HOTPLUG = "sys/devices/platform/MTKP0001:00/pcie_hotplug"
+# The system's own switch for it; its file being there means on.
+HOTPLUG_SWITCH = "etc/nvidia/cx7-hotplug-enabled"
 KERNEL_OPTIONS = ("kho", "iommu.passthrough", "pcie_aspm")
 AER_FILES = {"correctable": "aer_dev_correctable", "nonfatal": "aer_dev_nonfatal", "fatal": "aer_dev_fatal"}
 
@@ -74,6 +76,6 @@ def read_functions(tree: Tree) -> dict[str, dict[str, t.Any]]:
 
 def read_hotplug(tree: Tree) -> dict[str, t.Any]:
     """Return whether the driver that powers the ConnectX-7 off is there (``present``) and on (``enabled``), and its state in words."""
-    enabled = tree.text(HOTPLUG, "hotplug_enabled")
-    return {"present": tree.exists(HOTPLUG), "enabled": None if enabled is None else enabled.lower() in ("1", "y", "yes", "on", "true", "enabled"),
-            "state": (tree.text(HOTPLUG, "debug_state") or "")[:200] or None}
+    told = tree.text(HOTPLUG, "hotplug_enabled")
+    enabled = True if told is None and tree.exists(HOTPLUG_SWITCH) else None if told is None else told.lower() in ("1", "y", "yes", "on", "true", "enabled")
+    return {"present": tree.exists(HOTPLUG), "enabled": enabled, "state": (tree.text(HOTPLUG, "debug_state") or "")[:200] or None}
