@@ -23,6 +23,7 @@ SCOPE_FACTS = {
         "facts": "everything `fabric_facts` saw on the node",
         "measuring": "of the load test: `status`, `refused` (true/false), `problem` (text, else empty), `message`",
         "busy": "what used the fabric: programs with RDMA queue pairs or on the GPU, traffic, one text each",
+        "far": "nodes without a cable: `asked` (number of addresses), `over_fabric` (which are routed over the fabric, in words)",
         "kernel_troubles": "what the kernel said since boot of faults of the network chip and PCIe, one text each",
         "kho_risk": "true on a kernel that cannot pin memory for RDMA because of its hand-over areas",
     },

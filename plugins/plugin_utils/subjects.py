@@ -14,7 +14,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils import checks_chip
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.busy_cluster import uses
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_cabling import cabling_facts, cabling_verdicts, hearing_facts
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_node import attendance, left_alone, measuring
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_path import rail_paths
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_path import far_facts, rail_paths
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_rdma import Limits, cable_facts, load_results, put_down, rail_facts
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.evaluate import Subject
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import LAYERS, RailKey
@@ -99,6 +99,7 @@ class Cluster:
                 "facts": facts,
                 "measuring": measuring(self.data, node, node in self.with_tests),
                 "busy": uses(facts),
+                "far": far_facts(self.data, node),
                 "kernel_troubles": checks_chip.kernel_troubles(facts),
                 "kho_risk": checks_chip.kho_risk(facts),
             },

@@ -13,7 +13,7 @@ from typing import Any, Callable
 
 import pytest
 
-from ansible_collections.dgxspark.fabric.plugins.module_utils import node_facts
+from ansible_collections.dgxspark.fabric.plugins.module_utils import fabric_traffic, node_facts
 from ansible_collections.dgxspark.fabric.plugins.module_utils.command import NOT_FOUND, Completed
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.busy_cluster import without_measuring
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_parity import difference_text, differences
@@ -25,6 +25,13 @@ A0, B0, A1, B1 = "enp1s0f0np0", "enP2p1s0f0np0", "enp1s0f1np1", "enP2p1s0f1np1"
 KERNEL_LOG = "Nov 02 08:01:20 n1 kernel: pcieport 0002:00:00.0: AER: Uncorrectable (Fatal) error message received from 0002:00:00.0\n"
 
 Root = pathlib.Path
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fabric_traffic, "INTERVAL", 0.0)
+
+
 Commands = dict[str, Completed]
 
 
