@@ -9,6 +9,7 @@ The "ssh" of a node is a Python interpreter that enters its namespace. Skipped w
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import shutil
@@ -39,6 +40,7 @@ class Cluster:
         self.folder = folder
         hosts = {}
         for node in NODES:
+            self.wires.add_management(node, f"10.77.0.{NODES.index(node) + 11}/24")
             interpreter = folder / f"python-{node}"
             interpreter.write_text(f"#!/bin/sh\nexec ip netns exec {self.wires.space(node)} {sys.executable} \"$@\"\n", encoding="utf-8")
             interpreter.chmod(0o755)
@@ -92,6 +94,17 @@ def test_with_a_plan_the_cabling_is_compared_and_provisioning_stops(cluster: t.C
     assert stopped.returncode != 0, stopped.stdout
     assert "The cabling contradicts the plan, so nothing was changed." in stopped.stdout and "Exchange the two plugs at spark2." in stopped.stdout
     assert "Validate the change" not in stopped.stdout
+
+
+def test_check_mode_tells_the_cabling_as_findings(cluster: t.Callable[..., Cluster]) -> None:
+    mesh = cluster(SWAPPED, fabric_topology="mesh", fabric_cluster_name="swapped")
+    done = mesh.play("validate", "--check")
+    assert done.returncode != 0, done.stdout + done.stderr
+    report = json.loads((mesh.folder / "reports/swapped/latest/report.json").read_text(encoding="utf-8"))
+    wrong = [finding for finding in report["findings"] if finding["id"] == "link.cabling" and finding["status"] == "fail"]
+    assert {finding["cable"] for finding in wrong} == {"spark1:0-spark2:1", "spark2:0-spark3:1"}
+    assert all(finding["layer"] == "link" and "Exchange the two plugs at spark2." in finding["fix"] for finding in wrong)
+    assert {"spark1", "spark2", "spark3"} == set(report["neighbours"])
 
 
 def test_a_healthy_mesh_with_a_port_that_is_off(cluster: t.Callable[..., Cluster]) -> None:

@@ -86,6 +86,12 @@ class Wires:
         for rail in RAILS:
             self.ip("-n", self.space("wires"), "link", "set", self.tap(plug, rail), "master", bridge, "up")
 
+    def add_management(self, node: str, address: str) -> None:
+        """Give a node a management interface."""
+        self.ip("-n", self.space("wires"), "link", "add", f"m{self.nodes.index(node)}", "up", "type", "veth", "peer", "name", "enP7s7", "netns", self.space(node))
+        self.ip("-n", self.space(node), "address", "add", address, "dev", "enP7s7")
+        self.ip("-n", self.space(node), "link", "set", "enP7s7", "up")
+
     def down(self, node: str, interface: str) -> None:
         """Switch an interface off."""
         self.ip("-n", self.space(node), "link", "set", interface, "down")
