@@ -69,7 +69,8 @@ class ActionModule(ActionBase):
             try:
                 apply(path.parent, [Change(path.name, before, made.text)])
             except OSError as error:
-                raise AnsibleActionFail(f"the inventory cannot be written to {path}: {error}; set cabling_inventory to a place that you may write to") from error
+                raise AnsibleActionFail(
+                    f"the inventory cannot be written to {path}: {error}; set cabling_inventory to a place that you may write to") from error
         for note in made.notes:
             display.warning(note)
         display.display(f"Inventory of what was found: {path}\n")

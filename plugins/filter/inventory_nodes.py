@@ -53,7 +53,8 @@ def inventory_nodes(hostvars: Any, group: Any) -> dict[str, Any]:
         nodes = read_inventory(hosts).nodes
     except FabricError as error:
         raise AnsibleFilterError(str(error)) from error
-    return {"nodes": {node.name: {"management": {"address": node.management_address, "interface": node.management_interface}, "local": node.local} for node in nodes}}
+    return {"nodes": {
+        node.name: {"management": {"address": node.management_address, "interface": node.management_interface}, "local": node.local} for node in nodes}}
 
 
 class FilterModule:

@@ -37,7 +37,7 @@ class Meter:
     def _read(self) -> dict[str, dict[str, int]]:
         found = {}
         for name, device in self._devices.items():
-            counts = {"rx": self._tree.number("sys/class/net", name, "statistics/rx_bytes"), "tx": self._tree.number("sys/class/net", name, "statistics/tx_bytes")}
+            counts = {way: self._tree.number("sys/class/net", name, f"statistics/{way}_bytes") for way in ("rx", "tx")}
             if device:
                 for key, counter in (("rdma_rx", "port_rcv_data"), ("rdma_tx", "port_xmit_data")):
                     words = self._tree.number(rdma.BASE, device, "ports/1/counters", counter)

@@ -71,7 +71,8 @@ def parse_routes_by_destination(text: str) -> dict[str, dict[str, str | None]]:
             break
         for route in routes if isinstance(routes, list) else []:
             if isinstance(route, dict) and isinstance(route.get("dst"), str):
-                found[route["dst"]] = {key: route[name] if isinstance(route.get(name), str) else None for key, name in (("interface", "dev"), ("gateway", "gateway"))}
+                names = (("interface", "dev"), ("gateway", "gateway"))
+                found[route["dst"]] = {key: route[name] if isinstance(route.get(name), str) else None for key, name in names}
     return found
 
 

@@ -129,7 +129,7 @@ fabric_paths:
       type: str
       returned: always
     kind:
-      description: V(far) in a record of an address of O(far), which has RV(fabric_paths.route_interface) and C(gateway) alone.
+      description: V(far) in a record of an address of O(far), which has RV(fabric_paths[].route_interface) and C(gateway) alone.
       type: str
       returned: for addresses of O(far)
 """

@@ -134,8 +134,9 @@ def _port(plug: Plug, interfaces: Mapping[str, Mapping[str, Any]], lldp: Iterabl
     known = {owners[str(entry["mac"]).lower()] for entry in witnesses if str(entry.get("mac")).lower() in owners}
     others = [entry for entry in witnesses if str(entry.get("mac")).lower() not in owners]
     rails = {str(one["rail"]): _rail(plug, name, one, nodes) for name, one in sorted(interfaces.items(), key=lambda item: str(item[1]["rail"]))}
+    names = dict.fromkeys(f"{entry.get('system') or 'unnamed'} {entry.get('port') or ''}".strip() for entry in others)
     return SeenPort(
-        plug, rails, frozenset(known - {plug}), tuple(dict.fromkeys(f"{entry.get('system') or 'unnamed'} {entry.get('port') or ''}".strip() for entry in others)),
+        plug, rails, frozenset(known - {plug}), tuple(names),
         any(entry.get("bridge") for entry in others))
 
 

@@ -25,7 +25,8 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plan import make_p
 
 #: Variables that say how a host is reached. Passwords are left out: they do not belong into a file.
 CONNECTION = (
-    "ansible_host", "ansible_port", "ansible_user", "ansible_connection", "ansible_python_interpreter", "ansible_ssh_private_key_file", "ansible_ssh_common_args",
+    "ansible_host", "ansible_port", "ansible_user", "ansible_connection", "ansible_python_interpreter",
+    "ansible_ssh_private_key_file", "ansible_ssh_common_args",
 )
 USUAL_PORTS = {"pair": [1], "switch": [1]}
 USUAL_MTU = 9000

@@ -53,7 +53,8 @@ def make_report(results: Mapping[str, Any], started: str | None = None, run_id: 
         "mode": judged["mode"],
         "started": time_text(begin),
         "finished": time_text(end),
-        **{name: judged[name] for name in ("plan", "nodes", "unreachable", "not_tested", "neighbours", "paths", "perftest", "drift", "findings", "cables", "verdict")},
+        **{name: judged[name] for name in INPUTS if name != "mode"},
+        **{name: judged[name] for name in ("findings", "cables", "verdict")},
     }
     return mask_secrets(report)
 

@@ -81,8 +81,8 @@ SCOPE_FACTS = {
         "switch": "true when one end is a switch",
         "unanswered": "why a node at its ends gave no answer, else empty",
         "unanswered_nodes": "the names of these nodes",
-        "cabling": "of the probe at layer 2: `probed`, `number`, `wrong` (what contradicts the plan, else empty), `fix` (which plug to move), `heard` (by end), "
-        "`not_probed` (ends that nobody asked, and why)",
+        "cabling": "of the probe at layer 2: `probed`, `number`, `wrong` (what contradicts the plan, else empty), `fix` (which plug to move), "
+        "`heard` (by end), `not_probed` (ends that nobody asked, and why)",
         "rdma": "both rails at once: `sum` (of the worst direction: `percent`, `gbps`, `expected_gbps`, `text`), "
         "`best_percent` (of the ceiling), `above_ceiling` (texts)",
     },

@@ -74,7 +74,8 @@ def test_a_switch_in_both_forms(text: str) -> None:
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from(["lldp", "interface", "chassis", "port", "id", "name", "value", "type", "capability", "enabled", "descr", "prio-pfc", "order"]), inner), max_leaves=12)
+        st.sampled_from(["lldp", "interface", "chassis", "port", "id", "name", "value", "type", "capability", "enabled", "descr", "prio-pfc", "order"]),
+        inner), max_leaves=12)
 
 
 @given(JSON_VALUES)

@@ -129,7 +129,8 @@ def test_a_probe_ends_by_itself_and_a_new_one_ends_the_old(make) -> None:
 
 
 @pytest.mark.parametrize(("options", "words"), [
-    ({"run": "x"}, "expected 6 to 64 letters or digits"), ({"window_seconds": 5000}, "window_seconds is 5000"), ({"interfaces": ["lo"]}, "lo of spark1 is no fabric"),
+    ({"run": "x"}, "expected 6 to 64 letters or digits"), ({"window_seconds": 5000}, "window_seconds is 5000"),
+    ({"interfaces": ["lo"]}, "lo of spark1 is no fabric"),
 ])
 def test_bad_options_fail_with_a_reason(make, options, words) -> None:
     wires = make(NODES[:1], ())

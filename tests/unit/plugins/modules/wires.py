@@ -88,7 +88,8 @@ class Wires:
 
     def add_management(self, node: str, address: str) -> None:
         """Give a node a management interface."""
-        self.ip("-n", self.space("wires"), "link", "add", f"m{self.nodes.index(node)}", "up", "type", "veth", "peer", "name", "enP7s7", "netns", self.space(node))
+        far = f"m{self.nodes.index(node)}"
+        self.ip("-n", self.space("wires"), "link", "add", far, "up", "type", "veth", "peer", "name", "enP7s7", "netns", self.space(node))
         self.ip("-n", self.space(node), "address", "add", address, "dev", "enP7s7")
         self.ip("-n", self.space(node), "link", "set", "enP7s7", "up")
 

@@ -72,7 +72,8 @@ WRONG: list[tuple[str, int, list[Any], str, str]] = [
     ("ring", 4, [("spark1:1", "spark2:1"), ("spark1:0", "spark4:0"), RING[2], RING[3]],
      "spark1 port 0 and spark1 port 1 are swapped", "Exchange the two plugs at spark1."),
     ("ring", 4, [("spark1:0", "spark3:1"), ("spark2:0", "spark2:1"), RING[1], RING[3]],
-     "cable 1 (spark1:0-spark2:1) goes from spark1 port 0 to spark3 port 1, expected spark2 port 1", "Exchange the two plugs at spark2 port 1 and spark3 port 1."),
+     "cable 1 (spark1:0-spark2:1) goes from spark1 port 0 to spark3 port 1, expected spark2 port 1",
+     "Exchange the two plugs at spark2 port 1 and spark3 port 1."),
     ("ring", 5, [("spark1:0", "spark4:1"), ("spark1:1", "spark5:0"), ("spark2:0", "spark3:1"), ("spark3:0", "spark2:1"), ("spark4:0", "spark5:1")],
      "spark2 port 1 and spark4 port 1 are swapped", "Exchange the two plugs at spark2 port 1 and spark4 port 1."),
     ("ring", 4, [RING[0], RING[1], ("spark2:0", "spark4:1")],
@@ -177,7 +178,7 @@ def test_lldp_is_a_second_witness() -> None:
 # --- the inventory of a cabling ---
 
 def hosts(count: int) -> dict[str, dict[str, Any]]:
-    return {f"spark{number}": {"ansible_host": f"10.77.0.{10 + number}", "ansible_user": "nvidia", "ansible_password": "secret"} for number in range(1, count + 1)}
+    return {node: {"ansible_host": f"10.77.0.{place}", "ansible_user": "nvidia", "ansible_password": "secret"} for place, node in enumerate(names(count), 11)}
 
 
 def facts_of(count: int, addresses: dict[str, str] | None = None, **live: Any) -> dict[str, Any]:
@@ -264,10 +265,10 @@ def judged(topology: str, count: int, wires: Any, **faults: Any) -> tuple[dict[s
         for name, one in fact["interfaces"].items():
             if name in data["nodes"][node]["interfaces"]:
                 data["nodes"][node]["interfaces"][name]["carrier"] = one["carrier"]
-    for entries in data["paths"].values():
+    for node, entries in data["paths"].items():
         for entry in entries:
             senders = data["neighbours"][entry["peer_node"]]["interfaces"][entry["peer_interface"]]["heard"]
-            if not any((one["node"], one["rail"]) == (node, entry["rail"]) for one in senders for node in data["plan"]["nodes"] if entry in data["paths"][node]):
+            if (node, entry["interface"]) not in {(one["node"], one["interface"]) for one in senders}:
                 entry.update(received=0, small_received=0, neighbour_mac=None)
     report = judge(data)
     return report, [one for one in report["findings"] if one["status"] in ("fail", "unknown", "warn")]

@@ -607,7 +607,9 @@ def test_two_bad_cables_on_a_switch_are_both_named() -> None:
     assert [one["subject"] for one in troubles(judge(data))] == ["spark2:1-switch/b", "spark5:1-switch/b"]
 
 
-@pytest.mark.parametrize(("interface", "words"), [("enP7s7", None), (None, None), ("enp1s0f0np0", "spark3 192.168.187.13 by enp1s0f0np0 through 192.168.177.12")])
+@pytest.mark.parametrize(("interface", "words"), [
+    ("enP7s7", None), (None, None), ("enp1s0f0np0", "spark3 192.168.187.13 by enp1s0f0np0 through 192.168.177.12"),
+])
 def test_diagonals_of_a_ring_are_not_reached_over_the_fabric(interface: str | None, words: str | None) -> None:
     data = run_of("ring", 4)
     data["paths"]["spark1"].append({"kind": "far", "interface": None, "peer_node": "spark3", "peer_interface": None, "peer_address": "192.168.187.13",

@@ -22,7 +22,9 @@ def mac(node: str, port: int, rail: str, nodes: Sequence[str]) -> str:
     return f"02:00:00:00:{nodes.index(node) + 1:02x}:{2 * port + RAILS.index(rail):02x}"
 
 
-def neighbours(nodes: Sequence[str], wires: Iterable[Sequence[str]], down: Iterable[str] = (), deaf: Iterable[str] = (), off: Iterable[str] = ()) -> dict[str, Any]:
+def neighbours(
+    nodes: Sequence[str], wires: Iterable[Sequence[str]], down: Iterable[str] = (), deaf: Iterable[str] = (), off: Iterable[str] = ()
+) -> dict[str, Any]:
     """Return ``fabric_neighbours`` by node.
 
     Args:
@@ -54,7 +56,8 @@ def neighbours(nodes: Sequence[str], wires: Iterable[Sequence[str]], down: Itera
                 link = plug in plugged and place not in {*down, *off}
                 interfaces[interface(port, rail)] = {
                     "port": port, "rail": rail, "mac": mac(node, port, rail, nodes), "admin_up": place not in set(off), "raised": False,
-                    "carrier": None if place in set(off) else link, "state": "admin down, not probed" if place in set(off) else "probed", "sent": 9, "error": None,
+                    "carrier": None if place in set(off) else link, "state": "admin down, not probed" if place in set(off) else "probed",
+                    "sent": 9, "error": None,
                     "heard": heard, "strangers": []}
         facts[node] = {"node": node, "complete": True, "seconds": 3.0, "interfaces": interfaces, "lldp": None, "lldp_unavailable": "lldpd is not installed"}
     return facts
