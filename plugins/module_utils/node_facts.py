@@ -14,7 +14,7 @@ import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import (
-    ethtool_ioctl, fabric_ports, fabric_traffic, flow_control, iproute, kernel_log, management, platform_facts, rdma, sysfs, verbs_mtu)
+    ethtool_ioctl, fabric_ports, fabric_traffic, flow_control, iproute, job_state, kernel_log, management, platform_facts, rdma, sysfs, verbs_mtu)
 from ansible_collections.dgxspark.fabric.plugins.module_utils.command import Runner, find_program
 from ansible_collections.dgxspark.fabric.plugins.module_utils.sysfs import Tree
 from ansible_collections.dgxspark.fabric.plugins.module_utils.tool_versions import find_versions
@@ -60,15 +60,15 @@ def _ip(run: Runner, arguments: list[str], unavailable: dict[str, str]) -> str:
     return done.out if done.rc == 0 else ""
 
 
-def busy_programs(run: Runner, unavailable: dict[str, str]) -> list[dict[str, t.Any]]:
-    """Return the programs that hold RDMA queue pairs or compute on the GPU: a busy node is not measured."""
+def busy_programs(run: Runner, unavailable: dict[str, str], own: t.Container[int] = ()) -> list[dict[str, t.Any]]:
+    """Return the programs that hold RDMA queue pairs or compute on the GPU, ``own`` ones aside: a busy node is not measured."""
     found: list[dict[str, t.Any]] = []
     done = run(["rdma", "-j", "res", "show", "qp"], timeout=20)
     if not done.found:
         unavailable["rdma"] = "rdma is not installed, so running RDMA programs are not seen; the package iproute2 brings it"
     elif done.rc == 0:
         try:
-            found.extend(iproute.parse_queue_pairs(done.out))
+            found.extend(user for user in iproute.parse_queue_pairs(done.out) if user["pid"] not in own)
         except iproute.IprouteError as exc:
             unavailable["rdma"] = str(exc)
     if find_program("nvidia-smi"):
@@ -105,13 +105,13 @@ def _flow_control(run: Runner, tree: Tree, interfaces: t.Mapping[str, dict[str, 
             unavailable["flow_control"] = reason
 
 
-def _traffic(tree: Tree, meter: fabric_traffic.Meter, interfaces: t.Mapping[str, dict[str, t.Any]], busy: list[dict[str, t.Any]]) -> None:
-    """Add to each fabric interface how much it carries, and to the busy programs those behind it."""
+def _traffic(tree: Tree, meter: fabric_traffic.Meter, interfaces: t.Mapping[str, dict[str, t.Any]], busy: list[dict[str, t.Any]], own: bool) -> None:
+    """Add to each fabric interface how much it carries, and to the busy programs those behind it, unless it is an ``own`` one's."""
     rates = meter.rates()
     for name, rate in rates.items():
         interfaces[name]["traffic"] = rate
     loaded = fabric_traffic.busy_interfaces(rates)
-    if not loaded:
+    if not loaded or own:
         return
     addresses = {address.partition("/")[0] for name in loaded for address in interfaces[name]["addresses"]}
     known = {entry["pid"] for entry in busy}
@@ -193,8 +193,9 @@ def gather(
     interfaces = _interfaces(tree, addresses, devices, live)
     _flow_control(run, tree, interfaces, unavailable)
     events = kernel_events(run, unavailable)
-    busy = busy_programs(run, unavailable)
-    _traffic(tree, meter, interfaces, busy)
+    own = job_state.own_processes(tree.path(job_state.DEFAULT_DIRECTORY), tree.path("proc"))
+    busy = busy_programs(run, unavailable, own)
+    _traffic(tree, meter, interfaces, busy, bool(own))
     tools["nvidia_driver"] = platform_facts.parse_nvidia_driver(tree.text("proc/driver/nvidia/version") or "")
     everything = {name: [*families["inet"], *families["inet6"]] for name, families in addresses.items() if name != "lo"}
     return {

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import (
-    ethtool_ioctl, fabric_ports, fabric_traffic, flow_control, kernel_log, lldp_neighbours, platform_facts, probe_frame, sysfs)
+    ethtool_ioctl, fabric_ports, fabric_traffic, flow_control, job_state, kernel_log, lldp_neighbours, platform_facts, probe_frame, sysfs)
 from ansible_collections.dgxspark.fabric.plugins.module_utils.command import NOT_FOUND, Completed
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.module_utils import spark_root
 
@@ -243,6 +243,15 @@ def test_traffic_of_the_kernel_and_of_rdma(tmp_path) -> None:
     assert waited == [fabric_traffic.INTERVAL]
     assert rates == {"x": {"rx_gbps": 1.0, "tx_gbps": 0.0}, "y": {"rx_gbps": 0.0, "tx_gbps": 8.0}}
     assert fabric_traffic.busy_interfaces(rates) == ["x", "y"]
+
+
+def test_what_is_left_of_our_own_measuring_keeps_nobody_from_measuring(tmp_path) -> None:
+    spark_root.put(tmp_path, "run/x/processes.json", json.dumps({"job": 5, "tools": [711, 712], "started": {"711": "42", "712": "42"}}))
+    for pid, start in ((711, 42), (712, 99)):
+        spark_root.put(tmp_path, f"proc/{pid}/stat", f"{pid} (ib_write_bw) S " + " ".join(["0"] * 18) + f" {start} 0 0")
+    assert job_state.own_processes(tmp_path / "run", tmp_path / "proc") == {711}, "712 is another program that got the number"
+    spark_root.put(tmp_path, "run/y/processes.json", "[]")
+    assert job_state.own_processes(tmp_path / "run", tmp_path / "proc") == {711}
 
 
 def test_owners_of_sockets(tmp_path) -> None:
