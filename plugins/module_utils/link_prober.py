@@ -154,20 +154,20 @@ class Ear:
         key = (hello.cluster, hello.node, hello.interface, received.mac, known)
         if key not in self.heard and len(self.heard) >= 512:
             return
+        # On a switch everybody hears everybody, so an entry is kept short.
         entry = self.heard.setdefault(key, {
-            "node": hello.node, "interface": hello.interface, "port": hello.port, "rail": hello.rail, "mac": received.mac,
-            "cluster": hello.cluster, "same_run": known, "direct": False, "frames": 0})
-        entry["frames"] += 1
+            "node": hello.node, "interface": hello.interface, "port": hello.port, "rail": hello.rail, "mac": received.mac, "direct": False,
+            **({} if known else {"cluster": hello.cluster})})
         entry["direct"] = entry["direct"] or received.nearest
 
     def document(self) -> dict[str, t.Any]:
         """Return what was found, as the fact has it."""
         state = "probed" if self.handle is not None else NOT_PROBED if not self.admin_up and not self.raised else "not probed"
-        heard = sorted(self.heard.values(), key=lambda entry: (entry["node"], entry["interface"], entry["mac"], entry["cluster"]))
+        heard = sorted(self.heard.values(), key=lambda entry: (entry["node"], entry["interface"], entry["mac"], entry.get("cluster", "")))
         return {
             "port": self.place[0], "rail": self.place[1], "mac": self.mac, "admin_up": self.admin_up, "raised": self.raised, "carrier": self.carrier,
             "state": state, "sent": self.sent, "error": self.error,
-            "heard": [entry for entry in heard if entry["same_run"]], "strangers": [entry for entry in heard if not entry["same_run"]]}
+            "heard": [entry for entry in heard if "cluster" not in entry], "strangers": [entry for entry in heard if "cluster" in entry]}
 
 
 class LinkProber:

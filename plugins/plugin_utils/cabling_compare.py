@@ -86,14 +86,14 @@ def compare(plan: Mapping[str, Any], seen: SeenCabling) -> list[CableVerdict]:
     cables = planned_cables(plan)
     wrong = {cable.name: cable for cable in cables if _is_wrong(cable, seen)}
     swapped = _exchanges([cable for cable in wrong.values() if cable.b is not None], seen)
-    claimed: dict[Wire, Planned] = {}
+    owners = _owners([cable for cable in wrong.values() if cable.b is not None and cable.name not in swapped], seen)
     verdicts = []
     for cable in cables:
         text, fix = "", ""
         if cable.name in swapped:
             text, fix = swapped[cable.name]
         elif cable.name in wrong:
-            text, fix = _misplaced(cable, seen, claimed) if cable.b is not None else _off_switch(cable, seen)
+            text, fix = _misplaced(cable, seen, owners) if cable.b is not None else _off_switch(cable, seen)
         elif cable.b is None:
             text, fix = _split_switch(cable, seen)
         ports = [seen.ports[plug] for plug in cable.plugs if plug in seen.ports]
@@ -119,7 +119,9 @@ def _is_wrong(cable: Planned, seen: SeenCabling) -> bool:
         if wire is None:
             continue
         others = set(wire.plugs) - {plug}
-        if not others & cable.expected(plug) or (cable.b is not None and len(wire.plugs) > 2):
+        # A port that is planned to be alone on its switch may hear any other port there.
+        alone = cable.b is None and not cable.mates and wire.switch
+        if (not others & cable.expected(plug) and not alone) or (cable.b is not None and len(wire.plugs) > 2):
             return True
     return False
 
@@ -152,11 +154,31 @@ def _goes(cable: Planned, seen: SeenCabling) -> str:
     return f"{cable.title} goes from {end_text(cable.a)} to {end_text(found) if found else 'nobody'}, expected {end_text(cable.b) if cable.b else 'the switch'}"
 
 
-def _misplaced(cable: Planned, seen: SeenCabling, claimed: dict[Wire, Planned]) -> tuple[str, str]:
-    """Describe a cable between two nodes whose end is in the wrong place.
+def _owners(wrong: list[Planned], seen: SeenCabling) -> dict[Wire, Planned]:
+    """Say which planned cable each cable that was found is taken for, so that each is moved once.
 
-    A cable that was found joins ends of two planned ones; ``claimed`` holds which of them it is taken for, so that it is moved once.
+    It joins ends of two planned ones and may be either. As many planned cables as possible get one (augmenting paths of a matching).
     """
+    owners: dict[Wire, Planned] = {}
+
+    def give(cable: Planned, tried: set[Wire]) -> bool:
+        for plug in cable.plugs:
+            wire = seen.wire(plug)
+            if wire is None or len(wire.plugs) != 2 or wire in tried:
+                continue
+            tried.add(wire)
+            if wire not in owners or give(owners[wire], tried):
+                owners[wire] = cable
+                return True
+        return False
+
+    for cable in wrong:
+        give(cable, set())
+    return owners
+
+
+def _misplaced(cable: Planned, seen: SeenCabling, owners: Mapping[Wire, Planned]) -> tuple[str, str]:
+    """Describe a cable between two nodes whose end is in the wrong place."""
     taken = None
     for near, far in (cable.plugs, cable.plugs[::-1]):
         wire, port = seen.wire(near), seen.ports.get(near)
@@ -172,8 +194,8 @@ def _misplaced(cable: Planned, seen: SeenCabling, claimed: dict[Wire, Planned]) 
             continue
         if found == far or wire is None:
             continue
-        if claimed.setdefault(wire, cable) != cable:
-            taken = (near, claimed[wire])
+        if owners.get(wire, cable) != cable:
+            taken = (near, owners[wire])
             continue
         if found.node == near.node:
             return (f"{cable.title}: {end_text(near)} is joined to {end_text(found)}, a port of the same node; expected {end_text(far)}.",

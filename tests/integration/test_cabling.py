@@ -63,6 +63,12 @@ def test_swapped_plugs_stop_provisioning_before_anything_is_written(miswired: La
         assert miswired.ssh(node, "ls /etc/netplan/40-cx7.yaml 2>/dev/null || true").strip() == ""
 
 
+def test_cables_to_other_nodes_than_planned_are_told_with_both_ends(bare: Lab) -> None:
+    run = run_playbook("playbooks/discover.yml", "-e", "cabling_raise_ports=true", "-e", '{"fabric_ring_order": ["spark1", "spark3", "spark2"]}')
+    assert run.status != 0
+    assert "cable 2 (spark1:0-spark3:1) goes from spark3 port 1 to spark2 port 0, expected spark1 port 0." in run.output
+
+
 def test_a_port_that_is_off_is_said_to_be_and_left_alone(bare: Lab) -> None:
     bare.ssh("spark3", "ip link set enp1s0f0np0 down; ip link set enP2p1s0f0np0 down")
     run = run_playbook("playbooks/discover.yml")

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.cabling_compare import compare, contradictions
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.cabling_map import found_shape, map_lines
@@ -101,6 +103,55 @@ def test_one_cable_is_moved_once() -> None:
     found = wrongs("ring", 4, [RING[0], RING[1], ("spark2:0", "spark4:1")])
     assert found[1:] == ["cable 4 (spark3:0-spark4:1) was not found: at spark4 port 1 is the plug of cable 3 (spark2:0-spark3:1). "
                          "Put cable 3 (spark2:0-spark3:1) right first, then join spark3 port 0 and spark4 port 1."]
+
+
+def test_three_plugs_in_a_circle_are_moved_one_after_the_other() -> None:
+    plan = healthy.plan_of("mesh", 3, fabric_ring_order=["spark1", "spark3", "spark2"])
+    found = contradictions(compare(plan, seen(3, MESH)))
+    assert found[1] == ("cable 2 (spark1:0-spark3:1) goes from spark3 port 1 to spark2 port 0, expected spark1 port 0. "
+                        "Take out the cable at spark1 port 0, which goes to spark2 port 1, then move the plug at spark2 port 0 to spark1 port 0.")
+    assert len(found) == 3 and not any("was not found" in text for text in found)
+
+
+PLUGS = [f"{node}:{port}" for node in names(5) for port in (0, 1)]
+
+
+@st.composite
+def cablings(draw: Any) -> list[tuple[str, ...]]:
+    """Draw any cabling of five nodes: some plugs on a switch, some joined two by two, the rest free."""
+    plugs = draw(st.permutations(PLUGS))
+    on_switch = draw(st.integers(0, 5))
+    pairs = draw(st.integers(0, (len(plugs) - on_switch) // 2))
+    rest = plugs[on_switch:]
+    wires = [("switch", *plugs[:on_switch])] if on_switch > 1 else []
+    return wires + [(rest[2 * place], rest[2 * place + 1]) for place in range(pairs)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(cablings())
+def test_any_cabling_gives_an_inventory_whose_plan_it_is(wires: list[tuple[str, ...]]) -> None:
+    found = seen(5, wires)
+    try:
+        made = Discovered(found, facts_of(5), hosts(5))
+    except FabricError:
+        assert found_shape(found) == "none"
+        return
+    if any("not yet ready" in note for note in made.notes):
+        return
+    spark = yaml.safe_load(made.text)["spark"]
+    plan = make_plan({host: {**spark["vars"], **(variables or {})} for host, variables in spark["hosts"].items()})
+    assert contradictions(compare(plan, found)) == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(cablings(), st.sampled_from([("ring", 5), ("switch", 5), ("mesh", 3), ("pair", 2)]), st.sets(st.sampled_from(PLUGS), max_size=3))
+def test_any_cabling_is_compared_with_any_plan(wires: list[tuple[str, ...]], planned: tuple[str, int], dead: set[str]) -> None:
+    plan = healthy.plan_of(*planned)
+    found = seen(5, wires, deaf={f"{plug}/b" for plug in dead}, down={f"{plug}/a" for plug in dead})
+    verdicts = compare(plan, found)
+    assert [verdict.name for verdict in verdicts] == [cable["name"] for cable in plan["cables"]]
+    assert all(bool(verdict.wrong) == bool(verdict.fix) for verdict in verdicts)
+    assert map_lines(found, verdicts)
 
 
 def test_an_exchange_is_told_once_and_harms_no_other_cable() -> None:

@@ -52,7 +52,7 @@ def neighbours(
                         name, number = other.split(":")
                         heard.append({
                             "node": name, "interface": interface(int(number), letter), "port": int(number), "rail": letter,
-                            "mac": mac(name, int(number), letter, nodes), "cluster": "spark", "same_run": True, "direct": wire[0] != "switch", "frames": 9})
+                            "mac": mac(name, int(number), letter, nodes), "direct": wire[0] != "switch"})
                 link = plug in plugged and place not in {*down, *off}
                 interfaces[interface(port, rail)] = {
                     "port": port, "rail": rail, "mac": mac(node, port, rail, nodes), "admin_up": place not in set(off), "raised": False,
