@@ -107,6 +107,37 @@ def test_check_mode_tells_the_cabling_as_findings(cluster: t.Callable[..., Clust
     assert {"spark1", "spark2", "spark3"} == set(report["neighbours"])
 
 
+LOAD = """
+import socket, time
+to = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+to.bind(("192.168.177.11", 0))
+end = time.monotonic() + 60
+while time.monotonic() < end:
+    for _each in range(50):
+        to.sendto(bytes(1400), ("192.168.177.12", 9))
+    time.sleep(0.001)
+"""
+
+
+def test_a_cluster_in_use_is_left_alone_and_the_process_named(cluster: t.Callable[..., Cluster]) -> None:
+    mesh = cluster(MESH, fabric_topology="mesh", fabric_cluster_name="used")
+    for node, interface, address in (("spark1", "enp1s0f0np0", "192.168.177.11/24"), ("spark2", "enp1s0f1np1", "192.168.177.12/24")):
+        mesh.wires.ip("-n", mesh.wires.space(node), "address", "add", address, "dev", interface)
+    load = subprocess.Popen(["ip", "netns", "exec", mesh.wires.space("spark1"), sys.executable, "-c", LOAD])
+    try:
+        done = mesh.play("validate")
+    finally:
+        load.kill()
+        load.wait()
+    assert done.returncode != 0, done.stdout + done.stderr
+    report = json.loads((mesh.folder / "reports/used/latest/report.json").read_text(encoding="utf-8"))
+    busy = {one["subject"]: one["message"] for one in report["findings"] if one["id"] == "node.busy" and one["status"] == "fail"}
+    assert set(busy) == {"spark1", "spark2"}
+    assert "traffic on enp1s0f0np0" in busy["spark1"] and f"(process {load.pid}) has connections on enp1s0f0np0" in busy["spark1"]
+    assert {node: record["status"] for node, record in report["perftest"].items()} == {
+        "spark1": "refused_busy", "spark2": "refused_busy", "spark3": "cluster_busy"}
+
+
 def test_a_healthy_mesh_with_a_port_that_is_off(cluster: t.Callable[..., Cluster]) -> None:
     mesh = cluster(MESH, fabric_topology="mesh")
     for interface in ("enp1s0f0np0", "enP2p1s0f0np0"):

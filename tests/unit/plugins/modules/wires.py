@@ -109,7 +109,8 @@ class Wires:
     def start(self, node: str, **options: t.Any) -> dict[str, t.Any]:
         """Start the module on a node and return its result."""
         arguments = {"run": "testrun1", "cluster": "lab", "node": node, "state_directory": str(self.folder / node), "window_seconds": 60, **options}
-        environment = {**os.environ, "PYTHONPATH": str(self.folder / "collections"), "LC_ALL": "C.UTF-8"}
+        path = os.pathsep.join([str(self.folder / "collections"), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "PYTHONPATH": path, "LC_ALL": "C.UTF-8"}
         done = subprocess.run(
             ["ip", "netns", "exec", self.space(node), sys.executable, "-c", DRIVER], input=json.dumps(arguments), env=environment, capture_output=True,
             text=True, timeout=60, check=False)
