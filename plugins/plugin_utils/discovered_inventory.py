@@ -23,10 +23,10 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.interfaces import 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.model import Cable, Plug
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plan import make_plan
 
-#: Variables that say how a host is reached. Passwords are left out: they do not belong into a file.
+#: Variables that say how a host is reached and who it is. Passwords are left out: they do not belong into a file.
 CONNECTION = (
     "ansible_host", "ansible_port", "ansible_user", "ansible_connection", "ansible_python_interpreter",
-    "ansible_ssh_private_key_file", "ansible_ssh_common_args",
+    "ansible_ssh_private_key_file", "ansible_ssh_common_args", "fabric_cluster_name", "fabric_node_number", "fabric_management_address", "fabric_ssh_user",
 )
 USUAL_PORTS = {"pair": [1], "switch": [1]}
 USUAL_MTU = 9000
@@ -59,6 +59,7 @@ class Discovered:
         self._base: Hosts = {host: _connection(variables) for host, variables in hosts.items() if host in used}
         self.notes += [f"{host} is left out: none of its ports hears another node" for host in hosts if host not in used]
         common = self._common()
+        common |= self._shared()
         self._hosts, self._group = self._choose(common)
         self.text = self._document()
 
@@ -122,6 +123,15 @@ class Discovered:
         if len(speeds) == 1 and speeds != {USUAL_LINK_MBPS}:
             found["fabric_link_gbps"] = speeds.pop() / 1000
         return found
+
+    def _shared(self) -> dict[str, Any]:
+        """Take what is the same on all hosts out of them and return it."""
+        first, *others = self._base.values()
+        shared = {name: value for name, value in first.items() if all(name in other and other[name] == value for other in others)}
+        for variables in self._base.values():
+            for name in shared:
+                del variables[name]
+        return shared
 
     def _live(self) -> dict[tuple[Plug, str], Mapping[str, Any]]:
         """Return what the facts say of each cabled interface."""

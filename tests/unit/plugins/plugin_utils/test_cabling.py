@@ -273,6 +273,16 @@ def test_a_written_inventory_plans_what_was_found(count: int, wires: Any, topolo
     assert document["vars"]["fabric_management_interface"] == "enP7s7" and "secret" not in found.text
 
 
+def test_what_hosts_share_and_who_they_are_is_kept() -> None:
+    inventory = hosts(2)
+    for place, variables in enumerate(inventory.values(), 1):
+        variables.update(fabric_node_number=10 * place, fabric_cluster_name="attic")
+    found = Discovered(seen(2, PAIR), facts_of(2), inventory)
+    document = yaml.safe_load(found.text)["spark"]
+    assert document["hosts"]["spark2"] == {"ansible_host": "10.77.0.12", "fabric_node_number": 20}
+    assert document["vars"] == {"fabric_cluster_name": "attic", "fabric_management_interface": "enP7s7", "ansible_user": "nvidia", "fabric_topology": "pair"}
+
+
 def test_live_addresses_are_kept_as_they_are() -> None:
     addresses = {"spark1:1/a": "192.168.100.10/24", "spark2:1/a": "192.168.100.11/24", "spark1:1/b": "192.168.101.10/24", "spark2:1/b": "192.168.101.11/24"}
     found, plan = discovered(2, PAIR, addresses, mtu=1500, speed_mbps=100000)
