@@ -21,8 +21,9 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rules import Rule,
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.subjects import Cluster
 
 MODES = ("validate", "check")
-INPUTS = ("plan", "nodes", "unreachable", "not_tested", "neighbours", "paths", "perftest", "drift", "mode")
-#: Parts that a run, or a report of an earlier version, may lack.
+INPUTS = ("plan", "nodes", "unreachable", "not_tested", "paths", "perftest", "drift", "mode")
+
+#: Measured by stages that a run may leave out: without them it is judged by the others.
 OPTIONAL_INPUTS = ("neighbours",)
 BANDWIDTH_RULES = {"directed": "rdma.rail_bandwidth", "bidirectional": "rdma.rail_bidirectional"}
 
@@ -33,7 +34,7 @@ PROVISIONED_LAYERS = ("address", "path")
 def judge(results: Mapping[str, Any]) -> dict[str, Any]:
     """Judge one run.
 
-    :param results: plan, nodes, unreachable, not_tested, neighbours, paths, perftest, drift and mode, as ``results.py`` collects them
+    :param results: plan, nodes, unreachable, not_tested, paths, perftest, drift and mode, and what was measured beside that, as ``results.py`` collects them
     :return: the report's content but for its metadata: the same data, with ``findings``, ``cables`` and ``verdict``
     :raises FabricError: when the input is not complete, or a rule cannot be used
     """
@@ -58,8 +59,6 @@ def judge(results: Mapping[str, Any]) -> dict[str, Any]:
 def checked(results: Mapping[str, Any]) -> dict[str, Any]:
     """Return the input as plain data with every part there."""
     data = plain(results)
-    for name in OPTIONAL_INPUTS:
-        data.setdefault(name, {})
     missing = [name for name in INPUTS if name not in data]
     if missing:
         raise FabricError(f"judge: the input lacks {', '.join(missing)}; it takes what the filter dgxspark.fabric.results returns.")
@@ -67,7 +66,7 @@ def checked(results: Mapping[str, Any]) -> dict[str, Any]:
         raise FabricError("judge: plan is empty: no host has fabric_plan. Run the role dgxspark.fabric.plan first.")
     if data["mode"] not in MODES:
         raise FabricError(f"judge: mode is {shown(data['mode'])}, expected one of {', '.join(MODES)}.")
-    return {name: data[name] for name in INPUTS}
+    return {**{name: data[name] for name in INPUTS}, **{name: data.get(name) or {} for name in OPTIONAL_INPUTS}}
 
 
 def bad_below(rule: Rule | None) -> float:

@@ -14,7 +14,7 @@ from typing import Any, Callable
 import pytest
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.judge import INPUTS, judge
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.judge import INPUTS, OPTIONAL_INPUTS, judge
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils import healthy
 
 CABLE = "spark1:0-spark2:1"
@@ -624,7 +624,7 @@ def test_judging_again_gives_the_same_findings() -> None:
     data = run_of()
     cut(data)
     report = judge(data)
-    again = judge({name: report[name] for name in INPUTS})
+    again = judge({name: report[name] for name in (*INPUTS, *OPTIONAL_INPUTS)})
     assert again == report
 
 
