@@ -110,19 +110,19 @@ def test_validate_stays_within_the_budget_of_executions(provisioned: Lab) -> Non
 
 
 def test_a_cluster_in_use_is_not_measured(faultless: Lab) -> None:
-    server = ("systemd-run --quiet --unit=fabric-test-load ib_write_bw -d rocep1s0f0 -p 19999 --run_infinitely -D 5; "
-              "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 1; rdma -j res show qp | grep -q ib_write_bw && break; done; true")
-    faultless.ssh("spark2", server)
+    load = "systemd-run --quiet --unit=fabric-test-load ib_write_bw -x 1 -p 19999 --run_infinitely -D 5"
+    faultless.ssh("spark2", f"{load} -d rocep1s0f1")
     try:
-        listed = faultless.ssh("spark2", "rdma -j res show qp")
-        if "ib_write_bw" not in listed:
-            faultless.ssh("spark1", "systemd-run --quiet --unit=fabric-test-load ib_write_bw -d rocep1s0f1 -p 19999 --run_infinitely -D 5 10.77.0.12; sleep 5")
+        faultless.ssh("spark2", "for i in $(seq 20); do grep -q :4E1F /proc/net/tcp /proc/net/tcp6 && break; sleep 0.5; done")
+        faultless.ssh("spark1", f"{load} -d rocep1s0f0 10.77.0.12")
+        faultless.ssh("spark1", "for i in $(seq 20); do rdma -j res show qp | grep -q ib_write_bw && break; sleep 0.5; done")
         run = run_playbook("playbooks/validate.yml", *QUICK)
     finally:
         for node in ("spark1", "spark2"):
             faultless.ssh(node, "systemctl stop fabric-test-load 2>/dev/null || true", check=False)
     assert run.status != 0
     report = latest_report()
-    busy = [one for one in report["findings"] if one["id"] == "node.busy" and one["status"] == "fail"]
-    assert any("ib_write_bw" in one["message"] for one in busy)
-    assert all(record["status"] in ("refused_busy", "cluster_busy") for record in report["perftest"].values())
+    busy = {one["subject"]: one["message"] for one in report["findings"] if one["id"] == "node.busy" and one["status"] == "fail"}
+    assert set(busy) == {"spark1", "spark2"} and all("ib_write_bw" in message for message in busy.values())
+    assert {node: record["status"] for node, record in report["perftest"].items()} == {
+        "spark1": "refused_busy", "spark2": "refused_busy", "spark3": "cluster_busy"}
