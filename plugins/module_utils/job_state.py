@@ -59,6 +59,18 @@ class StateFolder:
         self.write(PROCESSES, {"job": job, "tools": tools, "started": known})
 
 
+def own_processes(directory: pathlib.Path = pathlib.Path(DEFAULT_DIRECTORY), proc: pathlib.Path = pathlib.Path("/proc")) -> set[int]:
+    """Return what still runs of earlier measurements: the next one ends it, so that it keeps nobody from measuring."""
+    found = set()
+    for path in directory.glob(f"*/{PROCESSES}"):
+        try:
+            started = dict(json.loads(path.read_text(encoding="utf-8"))["started"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        found |= {int(pid) for pid, identity in started.items() if pid.isdigit() and process_identity(int(pid), proc) == identity}
+    return found
+
+
 def end_processes(folder: pathlib.Path) -> None:
     """End what still runs of an earlier job: its own process first, then its tools. Touches no process but those."""
     try:

@@ -95,3 +95,13 @@ def events(lines: t.Iterable[str]) -> list[KernelEvent]:
                 )
                 break
     return found
+
+
+def summary(found: t.Iterable[KernelEvent]) -> list[dict[str, t.Any]]:
+    """Return events of one kind and function as one entry: ``name``, ``function``, ``value``, ``count`` and the ``last`` line."""
+    groups: dict[tuple[str, str], dict[str, t.Any]] = {}
+    for event in found:
+        entry = groups.setdefault((event.name, event.function), {"name": event.name, "function": event.function or None, "count": 0})
+        entry["count"] += 1
+        entry |= {"value": event.value, "last": event.line}
+    return list(groups.values())

@@ -11,8 +11,10 @@ import resource
 import socket
 import time
 import typing as t
+from concurrent.futures import ThreadPoolExecutor
 
-from ansible_collections.dgxspark.fabric.plugins.module_utils import ethtool_ioctl, iproute, management, rdma, sysfs, verbs_mtu
+from ansible_collections.dgxspark.fabric.plugins.module_utils import (
+    ethtool_ioctl, fabric_ports, fabric_traffic, flow_control, iproute, job_state, kernel_log, management, platform_facts, rdma, sysfs, verbs_mtu)
 from ansible_collections.dgxspark.fabric.plugins.module_utils.command import Runner, find_program
 from ansible_collections.dgxspark.fabric.plugins.module_utils.sysfs import Tree
 from ansible_collections.dgxspark.fabric.plugins.module_utils.tool_versions import find_versions
@@ -33,13 +35,14 @@ def parse_os_release(text: str) -> dict[str, str | None]:
 
 
 def parse_memory(text: str) -> dict[str, int | None]:
-    """Return total and available bytes from the text of ``/proc/meminfo`` (which counts in KiB)."""
+    """Return bytes from the text of ``/proc/meminfo`` (which counts in KiB): all, available, and of the contiguous allocator (CMA)."""
     values: dict[str, int] = {}
     for line in text.splitlines():
         fields = line.replace(":", " ").split()
         if len(fields) >= 2 and fields[1].isdigit():
             values[fields[0]] = int(fields[1]) * 1024
-    return {"total_bytes": values.get("MemTotal"), "available_bytes": values.get("MemAvailable")}
+    return {"total_bytes": values.get("MemTotal"), "available_bytes": values.get("MemAvailable"),
+            "cma_total_bytes": values.get("CmaTotal"), "cma_free_bytes": values.get("CmaFree")}
 
 
 def memlock_limit() -> int | str:
@@ -57,15 +60,15 @@ def _ip(run: Runner, arguments: list[str], unavailable: dict[str, str]) -> str:
     return done.out if done.rc == 0 else ""
 
 
-def busy_programs(run: Runner, unavailable: dict[str, str]) -> list[dict[str, t.Any]]:
-    """Return the programs that hold RDMA queue pairs or compute on the GPU: a busy node is not measured."""
+def busy_programs(run: Runner, unavailable: dict[str, str], own: t.Container[int] = ()) -> list[dict[str, t.Any]]:
+    """Return the programs that hold RDMA queue pairs or compute on the GPU, ``own`` ones aside: a busy node is not measured."""
     found: list[dict[str, t.Any]] = []
     done = run(["rdma", "-j", "res", "show", "qp"], timeout=20)
     if not done.found:
         unavailable["rdma"] = "rdma is not installed, so running RDMA programs are not seen; the package iproute2 brings it"
     elif done.rc == 0:
         try:
-            found.extend(iproute.parse_queue_pairs(done.out))
+            found.extend(user for user in iproute.parse_queue_pairs(done.out) if user["pid"] not in own)
         except iproute.IprouteError as exc:
             unavailable["rdma"] = str(exc)
     if find_program("nvidia-smi"):
@@ -77,9 +80,51 @@ def busy_programs(run: Runner, unavailable: dict[str, str]) -> list[dict[str, t.
     return found
 
 
+def kernel_events(run: Runner, unavailable: dict[str, str]) -> list[dict[str, t.Any]]:
+    """Return what the kernel said since boot of the ConnectX-7 and of PCIe errors, one entry a kind and function."""
+    # The journal reaches back to boot; the kernel's own ring may have lost that by now. Status 1 is "no such line".
+    done = run(["journalctl", "-k", "-b", "-q", "--no-pager", "-o", "short", "-g", "|".join(kernel_log.WORDS)], timeout=20)
+    if done.rc not in (0, 1) or (done.rc == 1 and done.err.strip()):
+        done = run(["dmesg"], timeout=20)
+    if done.rc not in (0, 1):
+        unavailable["kernel_log"] = f"neither journalctl nor dmesg can be read (packages systemd, util-linux): {done.err.strip()[:120]}"
+        return []
+    return kernel_log.summary(kernel_log.events(done.out.splitlines()))
+
+
+def _flow_control(run: Runner, tree: Tree, interfaces: t.Mapping[str, dict[str, t.Any]], unavailable: dict[str, str]) -> None:
+    """Add to each fabric interface its flow control."""
+    names = [name for name, entry in interfaces.items() if entry["port"] is not None]
+    if not names:
+        return
+    with ThreadPoolExecutor(max_workers=len(names)) as pool:
+        answers = pool.map(lambda name: flow_control.read_flow_control(run, tree, name), names)
+    for name, (found, reason) in zip(names, answers, strict=True):
+        interfaces[name]["flow_control"] |= found
+        if reason:
+            unavailable["flow_control"] = reason
+
+
+def _traffic(tree: Tree, meter: fabric_traffic.Meter, interfaces: t.Mapping[str, dict[str, t.Any]], busy: list[dict[str, t.Any]], own: bool) -> None:
+    """Add to each fabric interface how much it carries, and to the busy programs those behind it, unless it is an ``own`` one's."""
+    rates = meter.rates()
+    for name, rate in rates.items():
+        interfaces[name]["traffic"] = rate
+    loaded = fabric_traffic.busy_interfaces(rates)
+    if not loaded or own:
+        return
+    addresses = {address.partition("/")[0] for name in loaded for address in interfaces[name]["addresses"]}
+    known = {entry["pid"] for entry in busy}
+    owners = [owner for owner in fabric_traffic.socket_owners(tree, addresses) if owner["pid"] not in known]
+    for name in loaded:
+        busy.append({"pid": None, "command": None, "device": name, "what": "traffic", **rates[name]})
+    busy.extend({**owner, "device": ", ".join(loaded), "what": "socket"} for owner in owners)
+
+
 def _interfaces(tree: Tree, addresses: t.Mapping[str, t.Mapping[str, list[str]]], devices: t.Mapping[str, t.Mapping[str, t.Any]],
                 ask_driver: bool) -> dict[str, dict[str, t.Any]]:
     rdma_of = {str(device["netdev"]): name for name, device in devices.items() if device["netdev"]}
+    places = fabric_ports.fabric_interfaces(tree)
     found = {}
     for name in sysfs.interface_names(tree):
         entry = sysfs.read_interface(tree, name)
@@ -91,10 +136,21 @@ def _interfaces(tree: Tree, addresses: t.Mapping[str, t.Mapping[str, list[str]]]
         entry["addresses"] = list(addresses.get(name, {}).get("inet", ()))
         entry["addresses6"] = list(addresses.get(name, {}).get("inet6", ()))
         entry["rdma_device"] = rdma_of.get(name)
+        entry["port"], entry["rail"] = places.get(name, (None, None))
+        entry["twin"] = fabric_ports.twin(places, name)
+        told = ethtool_ioctl.link_settings(name) if ask_driver else {}
+        entry["autoneg"], entry["fec"] = told.get("autoneg"), told.get("fec")
+        entry["flow_control"] = {"pause": told.get("pause"), "pfc_priorities": None, "trust": None, "ecn_priorities": None}
         if entry["firmware"] is None and entry["rdma_device"]:
             entry["firmware"] = devices[entry["rdma_device"]]["firmware"]
         found[name] = entry
     return found
+
+
+def rdma_device_of(tree: Tree, interface: str) -> str | None:
+    """Return the RDMA device of an interface by its directory, without reading tables: by PCI function (mlx5) or by its parent (rxe)."""
+    names = tree.names("sys/class/net", interface, "device/infiniband")
+    return names[0] if names else next((name for name in tree.names(rdma.BASE) if tree.text(rdma.BASE, name, "parent") == interface), None)
 
 
 def gather(
@@ -119,6 +175,8 @@ def gather(
     tree = Tree(root)
     live = root == "/"
     unavailable: dict[str, str] = {}
+    rdma_of_place = {name: rdma_device_of(tree, name) for name in fabric_ports.fabric_interfaces(tree)}
+    meter = fabric_traffic.Meter(tree, rdma_of_place)
     addresses = iproute.parse_addresses(_ip(run, ["addr", "show"], unavailable))
     routes = iproute.parse_routes(_ip(run, ["-4", "route", "show", "table", "all"], unavailable))
     neighbours = iproute.parse_neighbours(_ip(run, ["neigh", "show"], unavailable))
@@ -132,6 +190,13 @@ def gather(
         unavailable["rdma_devices"] = "no RDMA device: no cable is in (power saving removes the functions then), or rdma-core is not installed"
     tools, missing = find_versions(run, os.path.realpath)
     unavailable.update(missing)
+    interfaces = _interfaces(tree, addresses, devices, live)
+    _flow_control(run, tree, interfaces, unavailable)
+    events = kernel_events(run, unavailable)
+    own = job_state.own_processes(tree.path(job_state.DEFAULT_DIRECTORY), tree.path("proc"))
+    busy = busy_programs(run, unavailable, own)
+    _traffic(tree, meter, interfaces, busy, bool(own))
+    tools["nvidia_driver"] = platform_facts.parse_nvidia_driver(tree.text("proc/driver/nvidia/version") or "")
     everything = {name: [*families["inet"], *families["inet6"]] for name, families in addresses.items() if name != "lo"}
     return {
         "facts_version": FACTS_VERSION,
@@ -148,14 +213,20 @@ def gather(
             ssh_address=management.ssh_server_address(tree, management.own_process()) if use_ssh else None,
             peers=peers,
         ),
-        "interfaces": _interfaces(tree, addresses, devices, live),
+        "interfaces": interfaces,
         "rdma_devices": devices,
         "routes": [{"dst": route["dst"], "dev": route["dev"], "gateway": route["gateway"]} for route in routes],
         "neighbours": [entry for entry in neighbours if entry["state"] not in USELESS_STATES],
         "memory": parse_memory(tree.text("proc/meminfo") or ""),
         "memlock_bytes": memlock_limit(),
         "gpus": len(tree.names("proc/driver/nvidia/gpus")),
-        "busy": busy_programs(run, unavailable),
+        "busy": busy,
+        "pci_functions": platform_facts.read_functions(tree),
+        "hotplug": platform_facts.read_hotplug(tree),
+        "machine": platform_facts.read_machine(tree),
+        "dgx_release": platform_facts.parse_dgx_release(tree.text("etc/dgx-release") or ""),
+        "kernel_options": platform_facts.parse_kernel_options(tree.text("proc/cmdline") or ""),
+        "kernel_events": events,
         "unavailable": unavailable,
         "clock_epoch_seconds": time.time(),
     }

@@ -55,6 +55,27 @@ def parse_route_interface(text: str) -> str | None:
     return name if isinstance(name, str) else None
 
 
+def parse_routes_by_destination(text: str) -> dict[str, dict[str, str | None]]:
+    """Return ``{destination: {"interface", "gateway"}}`` from several ``ip -j route get`` in one run (``-batch``).
+
+    Each prints a list of its own; a destination without a route prints nothing there. What is no such list ends the reading.
+    """
+    decoder, place, found = json.JSONDecoder(), 0, {}
+    while place < len(text):
+        if text[place].isspace():
+            place += 1
+            continue
+        try:
+            routes, place = decoder.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            break
+        for route in routes if isinstance(routes, list) else []:
+            if isinstance(route, dict) and isinstance(route.get("dst"), str):
+                names = (("interface", "dev"), ("gateway", "gateway"))
+                found[route["dst"]] = {key: route[name] if isinstance(route.get(name), str) else None for key, name in names}
+    return found
+
+
 def largest_passing(low: int, high: int, passes: Callable[[Sequence[int]], Sequence[bool]], width: int = 8) -> int | None:
     """Return the largest packet size in ``low`` .. ``high`` that passes; None when not even ``low`` does.
 

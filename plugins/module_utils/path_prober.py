@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
+import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 from ansible_collections.dgxspark.fabric.plugins.module_utils import iproute
 from ansible_collections.dgxspark.fabric.plugins.module_utils.command import NOT_FOUND, Runner
 from ansible_collections.dgxspark.fabric.plugins.module_utils.path_probe_output import (
-    HEADER_BYTES, LEAST_MTU, PingResult, largest_passing, parse_ping, parse_route_interface)
+    HEADER_BYTES, LEAST_MTU, PingResult, largest_passing, parse_ping, parse_route_interface, parse_routes_by_destination)
 
 COUNT = 3
 #: When some of the packets are lost, that many more are sent, so that the share lost means something.
@@ -23,6 +25,8 @@ SMALL_PAYLOAD = 64
 #: Seconds: between two packets (the least that ping allows to a plain user), for an answer, and for one run of ping.
 INTERVAL, ANSWER, RUN = 0.2, 1, 15.0
 AT_ONCE = 32
+#: Kind of the records of nodes without a cable between.
+FAR = "far"
 
 
 class TargetError(ValueError):
@@ -65,6 +69,35 @@ def probe(targets: Sequence[Target], addresses: Mapping[str, Mapping[str, Sequen
     for target, record in zip(targets, records, strict=True):
         record["neighbour_mac"] = neighbours.get((target.interface, target.peer_address))
     return records
+
+
+def ask_far(far: Sequence[Mapping[str, Any]], run: Runner) -> list[dict[str, Any]]:
+    """Return one record for each address of a node to which no cable leads: by which interface the kernel would go there.
+
+    A record is told from a target's by ``kind``. All are asked in one run of ``ip``.
+    """
+    addresses = [str(address) for entry in far for address in entry["addresses"]]
+    if not addresses:
+        return []
+    with tempfile.NamedTemporaryFile("w", prefix="fabric-routes-", encoding="ascii") as batch:
+        batch.write("".join(f"route get {address}\n" for address in addresses))
+        batch.flush()
+        routes = parse_routes_by_destination(run(["ip", "-j", "-force", "-batch", batch.name]).out)
+    return [
+        {"kind": FAR, "interface": None, "peer_node": entry["node"], "peer_interface": None, "peer_address": str(address),
+         "route_interface": routes.get(str(address), {}).get("interface"), "gateway": routes.get(str(address), {}).get("gateway")}
+        for entry in far for address in entry["addresses"]]
+
+
+def parse_far(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Check an entry of ``far``; raises TargetError."""
+    addresses = data.get("addresses") or []
+    for address in addresses:
+        try:
+            ipaddress.IPv4Address(address)
+        except ValueError as exc:
+            raise TargetError(f"far: addresses of {data.get('node')} has {address!r}, expected an IPv4 address") from exc
+    return {"node": str(data.get("node")), "addresses": [str(address) for address in addresses]}
 
 
 def _neighbours(run: Runner) -> list[dict[str, Any]]:

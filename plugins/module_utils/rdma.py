@@ -121,6 +121,7 @@ def read_device(tree: Tree, device: str) -> dict[str, t.Any]:
         "rate_gbps": parse_rate(tree.text(*base, "rate")),
         "firmware": tree.text(BASE, device, "fw_ver") or None,
         "gids": gids,
+        "gid_indexes": {str(gid["ipv4"]): gid["index"] for gid in reversed(gids) if gid["ipv4"] and gid["type"] == "RoCE v2"},
         "counters": read_counters(tree, device),
     }
 

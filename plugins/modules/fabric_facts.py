@@ -71,11 +71,13 @@ fabric_node:
       type: dict
       returned: always
     interfaces:
-      description: All interfaces except loopback and container links, by name.
+      description: >-
+        All interfaces except loopback and container links, by name; those of the fabric with C(port), C(rail), C(twin), C(autoneg), C(fec),
+        C(flow_control) and C(traffic).
       type: dict
       returned: always
     rdma_devices:
-      description: RDMA devices by name, with state, GID table and counters.
+      description: RDMA devices by name, with state, GID table, the index of each RoCE v2 GID by its IPv4 address, and counters.
       type: dict
       returned: always
     routes:
@@ -93,9 +95,51 @@ fabric_node:
       type: int
       returned: always
     busy:
-      description: Programs that hold RDMA queue pairs or compute on the GPU.
+      description: >-
+        What uses the fabric: programs that hold RDMA queue pairs or compute on the GPU, interfaces with traffic, and programs with sockets on those.
       type: list
       elements: dict
+      returned: always
+    pci_functions:
+      description: Network functions of the ConnectX-7 by PCI address, with or without an interface, their PCIe link and its error counters.
+      type: dict
+      returned: always
+    hotplug:
+      description: Whether the driver that powers the ConnectX-7 off without a cable is there and on.
+      type: dict
+      returned: always
+    machine:
+      description: Vendor, product and firmware version.
+      type: dict
+      returned: always
+    dgx_release:
+      description: Name and version from C(/etc/dgx-release).
+      type: dict
+      returned: always
+    kernel_options:
+      description: Options of the kernel's command line that matter to RDMA.
+      type: dict
+      returned: always
+    kernel_events:
+      description: What the kernel said since boot of the ConnectX-7 and of PCIe errors, one entry a kind and function with count and last line.
+      type: list
+      elements: dict
+      returned: always
+    memory:
+      description: Memory in bytes, the contiguous allocator's (CMA) included.
+      type: dict
+      returned: always
+    memlock_bytes:
+      description: How many bytes a program may lock, V(unlimited) or a number.
+      type: raw
+      returned: always
+    kernel:
+      description: Release of the kernel.
+      type: str
+      returned: always
+    os:
+      description: Name and version of the system.
+      type: dict
       returned: always
     tools:
       description: Versions of the tools that later stages use; V(null) when absent.

@@ -57,6 +57,23 @@ options:
       expected_mac:
         description: MAC address of the peer's interface.
         type: str
+  far:
+    description:
+      - Nodes to which no cable leads, as the filter P(dgxspark.fabric.path_far#filter) returns them. The kernel is asked by which interface it would go there;
+        nothing is sent.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      node:
+        description: Name of the node.
+        type: str
+        required: true
+      addresses:
+        description: Its addresses on the fabric.
+        type: list
+        elements: str
+        required: true
 attributes:
   check_mode:
     description: Can run in check mode and behaves the same there.
@@ -111,12 +128,16 @@ fabric_paths:
       description: What stood in the way.
       type: str
       returned: always
+    kind:
+      description: V(far) in a record of an address of O(far), which has RV(fabric_paths[].route_interface) and C(gateway) alone.
+      type: str
+      returned: for addresses of O(far)
 """
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgxspark.fabric.plugins.module_utils.command import run
 from ansible_collections.dgxspark.fabric.plugins.module_utils.iproute import IprouteError, parse_addresses
-from ansible_collections.dgxspark.fabric.plugins.module_utils.path_prober import TargetError, parse_target, probe
+from ansible_collections.dgxspark.fabric.plugins.module_utils.path_prober import TargetError, ask_far, parse_far, parse_target, probe
 
 
 def main() -> None:
@@ -124,14 +145,20 @@ def main() -> None:
     words = ("address", "segment", "rail", "cable", "peer_node", "peer_interface", "expected_mac")
     options = {"interface": {"type": "str", "required": True}, "peer_address": {"type": "str", "required": True},
                "mtu": {"type": "int", "default": 9000}, **{word: {"type": "str"} for word in words}}
+    far = {"node": {"type": "str", "required": True}, "addresses": {"type": "list", "elements": "str", "required": True}}
     module = AnsibleModule(
-        argument_spec={"targets": {"type": "list", "elements": "dict", "required": True, "options": options}}, supports_check_mode=True)
+        argument_spec={
+            "targets": {"type": "list", "elements": "dict", "required": True, "options": options},
+            "far": {"type": "list", "elements": "dict", "default": [], "options": far},
+        },
+        supports_check_mode=True)
     try:
         targets = [parse_target(target) for target in module.params["targets"]]
+        elsewhere = [parse_far(entry) for entry in module.params["far"]]
         addresses = parse_addresses(run(["ip", "-j", "addr", "show"]).out)
     except (TargetError, IprouteError) as error:
         module.fail_json(msg=f"the paths cannot be probed: {error}")
-    module.exit_json(changed=False, fabric_paths=probe(targets, addresses, run))
+    module.exit_json(changed=False, fabric_paths=[*probe(targets, addresses, run), *ask_far(elsewhere, run)])
 
 
 if __name__ == "__main__":

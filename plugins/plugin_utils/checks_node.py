@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.busy_cluster import LEFT_ALONE, REFUSED
+
 NO_FACTS = "no facts came from it: it was unreachable, or a task failed on it (see the output above)"
 
 #: States of a load test job in which nothing of it can be used, in words.
-IDLE_STATES = {"refused_busy": "is busy", "not_started": "did not start measuring"}
+IDLE_STATES = {REFUSED: "is busy", LEFT_ALONE: "was left alone", "not_started": "did not start measuring"}
 
 
 def attendance(data: Mapping[str, Any]) -> dict[str, dict[str, str]]:
@@ -55,12 +57,13 @@ def measuring(data: Mapping[str, Any], node: str, has_tests: bool) -> dict[str, 
         problem = message or "its load test did not start"
     elif status == "running":
         problem = message or "its load test had not ended at the deadline"
-    return {"status": status, "refused": status == "refused_busy", "problem": problem, "message": message}
+    return {"status": status, "refused": status == REFUSED, "problem": problem, "message": message}
 
 
-def busy_texts(facts: Mapping[str, Any]) -> list[str]:
-    """Return the programs that use the RDMA devices of a node, in words."""
-    texts = []
-    for entry in facts.get("busy") or []:
-        texts.append(f"{entry.get('command')} (process {entry.get('pid')}) holds an {entry.get('what') or 'RDMA queue pair'} on {entry.get('device')}")
-    return texts
+def left_alone(data: Mapping[str, Any]) -> str:
+    """Say that nothing was measured since the cluster is in use; empty when it was measured, or is free."""
+    records = [record for record in data["perftest"].values() if record]
+    busy = [record["node"] for record in records if record.get("status") == REFUSED]
+    if not busy or any(record.get("status") not in IDLE_STATES for record in records):
+        return ""
+    return f"not measured: {', '.join(busy)} {'is' if len(busy) == 1 else 'are'} in use"

@@ -10,6 +10,7 @@ import collections
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.dgxspark.fabric.plugins.module_utils.path_prober import FAR
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import RailKey
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.localise import Observation, blame
 
@@ -63,6 +64,8 @@ def rail_paths(data: Mapping[str, Any], excluded: Mapping[str, str]) -> dict[Rai
     probed = {}
     for node, entries in data["paths"].items():
         for entry in entries or []:
+            if entry.get("kind") == FAR:
+                continue
             probed[(node, entry["interface"], entry["peer_node"], entry["peer_interface"])] = entry
     seen = []
     for pair in planned_pairs(data["plan"], excluded):
@@ -78,6 +81,18 @@ def rail_paths(data: Mapping[str, Any], excluded: Mapping[str, str]) -> dict[Rai
             else:
                 rails.setdefault((cable, one["rail"]), [])
     return {key: path_facts(ones) for key, ones in rails.items()}
+
+
+def far_facts(data: Mapping[str, Any], node: str) -> dict[str, Any]:
+    """Return the ``far`` facts of a node: how many addresses without a cable were ``asked``, and which are routed ``over_fabric``, in words."""
+    records = [entry for entry in data["paths"].get(node) or [] if entry.get("kind") == FAR]
+    fabric = data["plan"]["nodes"][node]["interfaces"]
+    over = []
+    for entry in records:
+        if entry.get("route_interface") in fabric:
+            through = f" through {entry['gateway']}" if entry.get("gateway") else ""
+            over.append(f"{entry['peer_node']} {entry['peer_address']} by {entry['route_interface']}{through}")
+    return {"asked": len(records), "over_fabric": over}
 
 
 def observe(pair: dict[str, Any], entry: Mapping[str, Any] | None, data: Mapping[str, Any], owners: Mapping[str, tuple[str, str]]) -> dict[str, Any]:

@@ -34,6 +34,7 @@ def host_document(report: Mapping[str, Any], host: str) -> dict[str, Any]:
         "unreachable": report["unreachable"].get(host),
         "plan": planned,
         "node": report["nodes"].get(host),
+        "neighbours": report["neighbours"].get(host),
         "paths": report["paths"].get(host),
         "perftest": report["perftest"].get(host),
         "iperf3": report["iperf3"].get(host),

@@ -24,7 +24,7 @@ MODES = ("validate", "check")
 INPUTS = ("plan", "nodes", "unreachable", "not_tested", "paths", "perftest", "drift", "mode")
 
 #: Measured by stages that a run may leave out: without them it is judged by the others.
-OPTIONAL_INPUTS = ("iperf3", "nccl")
+OPTIONAL_INPUTS = ("neighbours", "iperf3", "nccl")
 BANDWIDTH_RULES = {"directed": "rdma.rail_bandwidth", "bidirectional": "rdma.rail_bidirectional"}
 
 #: Layers that provisioning puts right: in check mode their faults are drift, told by the same setting (fabric_drift_fails).

@@ -32,3 +32,19 @@ def make_targets(plan: Mapping[str, Any], node: str, seen: Mapping[str, SeenNode
                 "address": interface["address"], "mtu": interface["mtu"], "peer_node": peer["node"], "peer_interface": peer["interface"],
                 "peer_address": peer["address"], "expected_mac": found.mac if found else None})
     return targets
+
+
+def make_far(plan: Mapping[str, Any], node: str, seen: Mapping[str, SeenNode]) -> list[dict[str, Any]]:
+    """Return the nodes to which no cable leads from ``node`` (the diagonals of a ring), with their fabric addresses.
+
+    They shall not be reached over the fabric: a detour through the nodes between is no path for RDMA. Raises FabricError.
+    """
+    if node not in plan["nodes"]:
+        raise FabricError(f"{node} is not in the plan; the plan's nodes are {', '.join(plan['nodes'])}")
+    near = {peer["node"] for interface in plan["nodes"][node]["interfaces"].values() for peer in interface["peers"]}
+    found = []
+    for name, planned in plan["nodes"].items():
+        addresses = [interface["address"] for interface in planned["interfaces"].values() if interface["address"]]
+        if name != node and name not in near and name in seen and addresses:
+            found.append({"node": name, "addresses": addresses})
+    return found

@@ -13,7 +13,14 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import Fabr
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plain_data import plain
 
 #: Host variables and the key under which judging takes each of them.
-HOST_RESULTS = {"fabric_node": "nodes", "fabric_paths": "paths", "fabric_perftest": "perftest", "fabric_iperf3": "iperf3", "fabric_nccl": "nccl"}
+HOST_RESULTS = {
+    "fabric_node": "nodes",
+    "fabric_neighbours": "neighbours",
+    "fabric_paths": "paths",
+    "fabric_perftest": "perftest",
+    "fabric_iperf3": "iperf3",
+    "fabric_nccl": "nccl",
+}
 
 
 def collect_results(hostvars: Mapping[str, Any], hosts: Iterable[str], tested: Iterable[str], mode: str = "validate") -> dict[str, Any]:
@@ -32,6 +39,7 @@ def collect_results(hostvars: Mapping[str, Any], hosts: Iterable[str], tested: I
         "nodes": {},
         "unreachable": {},
         "not_tested": [name for name in names if name not in wanted],
+        "neighbours": {},
         "paths": {},
         "perftest": {},
         "iperf3": {},

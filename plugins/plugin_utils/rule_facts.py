@@ -22,7 +22,10 @@ SCOPE_FACTS = {
         "lost": "why the node dropped out in mid-run, else empty",
         "facts": "everything `fabric_facts` saw on the node",
         "measuring": "of the load test: `status`, `refused` (true/false), `problem` (text, else empty), `message`",
-        "busy": "programs that held RDMA queue pairs, one text each",
+        "busy": "what used the fabric: programs with RDMA queue pairs or on the GPU, traffic, one text each",
+        "far": "nodes without a cable: `asked` (number of addresses), `over_fabric` (which are routed over the fabric, in words)",
+        "kernel_troubles": "what the kernel said since boot of faults of the network chip and PCIe, one text each",
+        "kho_risk": "true on a kernel that cannot pin memory for RDMA because of its hand-over areas",
     },
     "interface": {
         "node": "inventory name",
@@ -46,6 +49,11 @@ SCOPE_FACTS = {
         "gid_present": "true when the RDMA device has a RoCE v2 GID of the planned address",
         "gids": "GIDs found, in words",
         "shared_network": "other interfaces of the node in the same IPv4 network",
+        "functions": "how many PCIe functions of the network chip are there, in words",
+        "cable_errors": "counters of a bad cable that are not zero, in words",
+        "pcie_errors": "PCIe errors of the function that were not corrected, in words; null where nobody counts",
+        "wrong_port_name": "the driver's port name where it is another port than the plan's, else empty",
+        "pfc_without_ecn": "priorities with PFC and without ECN; null where the driver does not tell",
         "duplicate_owners": "other owners of an address of this interface, in words",
     },
     "rail": {
@@ -58,6 +66,8 @@ SCOPE_FACTS = {
         "carrier": "true when every end has a link, null when an end does not tell",
         "down": "the ends without a link, in words",
         "twin_up": "true when the other rail of the same cable has a link at all its ends",
+        "hears": "of the probe at layer 2: `silent` (ends that hear nobody though their link is up and somebody speaks at the far end), `number` of the cable",
+        "uneven": "flow control and FEC that differ between the ends of a direct cable, in words",
         "path": "pings: `missing`, `wrong_route`, `wrong_neighbour` (texts); `small_percent`, `full_percent` (worst share of answers), "
         "`lost` and `full_lost` (which ones, in words), `largest_mtu`, `size`, `ping_size`, `probes`",
         "rdma": "load tests: `missing`, `zero`, `timeouts`, `failed`, `voided`, `blocked`, `absent`, `implausible`, `above_ceiling`, `wrong_gid` (texts); "
@@ -72,6 +82,8 @@ SCOPE_FACTS = {
         "switch": "true when one end is a switch",
         "unanswered": "why a node at its ends gave no answer, else empty",
         "unanswered_nodes": "the names of these nodes",
+        "cabling": "of the probe at layer 2: `probed`, `number`, `wrong` (what contradicts the plan, else empty), `fix` (which plug to move), "
+        "`heard` (by end), `not_probed` (ends that nobody asked, and why)",
         "rdma": "both rails at once: `sum` (of the worst direction: `percent`, `gbps`, `expected_gbps`, `text`), "
         "`best_percent` (of the ceiling), `above_ceiling` (texts)",
     },
@@ -92,6 +104,7 @@ SCOPE_FACTS = {
         "all nodes to two), `ladder`, `curves`, `small`, `versions`, `rails` (as `cable/rail`)",
         "edges": "all cables together: `count` (measured), `low` (true when all fall short by the same share), `percent` (that share), `text`, "
         "`loaded` (by the counters: `both` rails, `one`, `unknown`), `idle` (rails that carried nothing), `rails` (as `cable/rail`)",
+        "parity": "what differs between nodes: `software`, `hardware` (texts), `compared` (number of nodes)",
     },
 }
 

@@ -10,10 +10,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_address import duplicate_owners, gid_texts, has_address, has_gid, shared_networks
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils import checks_chip, checks_parity
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.busy_cluster import uses
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_cabling import cabling_facts, cabling_verdicts, hearing_facts
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_edges import edge_facts, outliers
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_nccl import nccl_fact, nccl_facts, nccl_skip
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_node import attendance, busy_texts, measuring
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_path import rail_paths
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_node import attendance, left_alone, measuring
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_path import far_facts, rail_paths
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_rdma import Limits, cable_facts, load_results, put_down, rail_facts
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.evaluate import Subject
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import LAYERS, RailKey
@@ -34,7 +37,9 @@ class Cluster:
         gone = {node: f"not measured: {node} did not answer" for node in self.silent}
         idle = {node: f"not measured: {reason}" for node, reason in self.seats["idle"].items()}
         absent = {node: f"not tested: {reason}" for node, reason in self.seats["not_tested"].items()}
+        self.left_alone = left_alone(data) if data["mode"] == "validate" else ""
         self.duplicates = duplicate_owners(data["nodes"], self.plan)
+        self.cabling = cabling_verdicts(data)
         self.paths = rail_paths(data, {**gone, **absent})
         self.results = put_down(load_results(data, {**idle, **gone, **absent}), limits)
         self.outliers = outliers(self.results)
@@ -73,8 +78,15 @@ class Cluster:
     def whole(self) -> Subject:
         """Lay out the cluster as a whole."""
         fact = nccl_fact(self.data.get("nccl") or {})
-        skip = nccl_skip(fact, self.data["mode"], IN_CHECK_MODE)
-        facts = {**self.common, "cluster": self.plan["cluster"], "nodes": dict(self.data["nodes"]), "edges": self.edges, "nccl": nccl_facts(self.plan, fact)}
+        skip = self.left_alone or nccl_skip(fact, self.data["mode"], IN_CHECK_MODE)
+        facts = {
+            **self.common,
+            "cluster": self.plan["cluster"],
+            "nodes": dict(self.data["nodes"]),
+            "parity": checks_parity.parity_facts(self.data["nodes"], self.plan),
+            "edges": self.edges,
+            "nccl": nccl_facts(self.plan, fact),
+        }
         return Subject("cluster", self.plan["cluster"], facts, not_judged={"nccl": skip} if skip is not None else {})
 
     def rails_of(self, cable: Mapping[str, Any]) -> list[str]:
@@ -103,7 +115,10 @@ class Cluster:
                 "lost": self.seats["lost"].get(node, ""),
                 "facts": facts,
                 "measuring": measuring(self.data, node, node in self.with_tests),
-                "busy": busy_texts(facts),
+                "busy": uses(facts),
+                "far": far_facts(self.data, node),
+                "kernel_troubles": checks_chip.kernel_troubles(facts),
+                "kho_risk": checks_chip.kho_risk(facts),
             },
             nodes=(node,),
             not_judged=skips,
@@ -140,6 +155,11 @@ class Cluster:
             "gid_present": has_gid(rdma or {}, planned.get("address")),
             "gids": gid_texts(rdma or {}),
             "shared_network": shared_networks(node_facts, name),
+            "functions": checks_chip.functions_text(node_facts),
+            "cable_errors": checks_chip.cable_errors(live or {}),
+            "pcie_errors": checks_chip.pcie_errors(node_facts, (live or {}).get("pci_address")),
+            "wrong_port_name": checks_chip.wrong_port_name(live or {}, planned["port"]),
+            "pfc_without_ecn": checks_parity.pfc_without_ecn(live or {}),
             "duplicate_owners": self.duplicates.get((node, name), []),
         }
         return Subject("interface", f"{node}:{name}", facts, (node,), cable["name"], rail, ((cable["name"], rail),))
@@ -161,6 +181,8 @@ class Cluster:
             "carrier": all_up(ends),
             "down": [f"{end['node']} {end['interface']}" for end in ends if end["carrier"] is False],
             "twin_up": all_up(twins) is True,
+            "hears": hearing_facts(self.cabling.get(cable["name"]), rail),
+            "uneven": [] if cable.get("switch") else checks_parity.uneven_ends(self.lives(cable["name"], rail)),
             "path": self.paths.get(key, {}),
             "rdma": {**rail_facts(results, self.ceilings), "outlier": self.outliers.get(key)},
         }
@@ -175,6 +197,8 @@ class Cluster:
             reasons["rdma"] = IN_CHECK_MODE
             if not self.data["paths"]:
                 reasons["path"] = IN_CHECK_MODE
+        elif self.left_alone:
+            reasons["rdma"] = self.left_alone
         elif not results:
             reasons["rdma"] = NO_ADDRESS if not addressed else "the plan has no test for this rail"
         elif all(result["state"] == "excluded" and result["message"].startswith("not tested") for result in results):
@@ -197,8 +221,8 @@ class Cluster:
         rails = {rail: self.results.get((name, rail), []) for rail in self.rails_of(cable)}
         untested = self.untested(cable)
         skips = {layer: untested for layer in LAYERS} if untested else {}
-        if self.data["mode"] == "check" and not untested:
-            skips = {"rdma": IN_CHECK_MODE}
+        if not untested and (self.data["mode"] == "check" or self.left_alone):
+            skips = {"rdma": self.left_alone or IN_CHECK_MODE}
         facts = {
             **self.common,
             "cable": name,
@@ -207,6 +231,7 @@ class Cluster:
             "switch": bool(cable.get("switch")),
             "unanswered": "; ".join(f"{node} did not answer" for node in silent),
             "unanswered_nodes": list(silent),
+            "cabling": cabling_facts(self.cabling.get(name)),
             "rdma": cable_facts(rails, self.ceilings),
         }
         return Subject("cable", name, facts, nodes, name, None, tuple((name, rail) for rail in self.rails_of(cable)), skips)
@@ -216,6 +241,11 @@ class Cluster:
         facts = {**self.common, "segment": segment["name"], "rail": segment["rail"], "network": segment.get("network"), "members": segment.get("members", [])}
         nodes = tuple(dict.fromkeys(member["node"] for member in segment.get("members", [])))
         return Subject("segment", segment["name"], facts, nodes, None, segment["rail"])
+
+    def lives(self, cable: str, rail: str) -> dict[str, Mapping[str, Any]]:
+        """Return what fabric_facts saw of the interfaces of a rail, by end."""
+        ends = [interface for interface in self.by_cable[cable] if interface["rail"] == rail]
+        return {f"{end['node']} {end['name']}": ((self.data["nodes"].get(end["node"]) or {}).get("interfaces") or {}).get(end["name"]) or {} for end in ends}
 
     def end(self, planned: Mapping[str, Any]) -> dict[str, Any]:
         """Return what matters of one end of a rail."""

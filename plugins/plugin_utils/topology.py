@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.cable_list import read_cables
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError, closest
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.interfaces import PORTS
@@ -34,7 +36,7 @@ def build_topology(inventory: Inventory) -> Topology:
     declared = read_cables(inventory)
     if declared:
         cables = _ordered(declared, inventory)
-        shape = _shape(cables, inventory)
+        shape = shape_of(cables, [node.name for node in inventory.nodes])
         if shape not in ACCEPTED_SHAPES[topology]:
             raise FabricError(
                 f"fabric_topology is {topology}, but the cables of fabric_cables make a {shape}; correct the cables, or set fabric_topology to "
@@ -44,7 +46,7 @@ def build_topology(inventory: Inventory) -> Topology:
         raise FabricError('fabric_topology is custom, but fabric_cables is empty; list every cable, such as {a: "spark1:0", b: "spark2:1"}')
     else:
         cables = _ordered({"pair": _pair, "mesh": _closed_ring, "ring": _closed_ring, "switch": _switch}[topology](inventory), inventory)
-        shape = _shape(cables, inventory)
+        shape = shape_of(cables, [node.name for node in inventory.nodes])
     _check_mesh(shape, cables)
     return Topology(shape=shape, cables=cables, rank_order=rank_order(shape, cables, inventory))
 
@@ -137,13 +139,13 @@ def _ordered(cables: tuple[Cable, ...] | list[Cable], inventory: Inventory) -> t
     )
 
 
-def _shape(cables: tuple[Cable, ...], inventory: Inventory) -> str:
-    """Return the shape that the cables make: pair, mesh, ring, switch, or graph for everything else.
+def shape_of(cables: Sequence[Cable], nodes: Iterable[str]) -> str:
+    """Return the shape that the cables make of the nodes: pair, mesh, ring, switch, or graph for everything else.
 
     Raises FabricError when a node has no cable.
     """
-    degree = {node.name: 0 for node in inventory.nodes}
-    neighbours: dict[str, set[str]] = {node.name: set() for node in inventory.nodes}
+    degree = {name: 0 for name in nodes}
+    neighbours: dict[str, set[str]] = {name: set() for name in degree}
     for cable in cables:
         for plug in cable.plugs:
             degree[plug.node] += 1

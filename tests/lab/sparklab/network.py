@@ -14,7 +14,7 @@ from .state import State
 from .wiring import SWITCH, Wiring
 
 MTU = 9216
-# Bridges swallow LLDP unless told to forward it (bit 14 of the link-local group addresses).
+# Bridges swallow LLDP unless told to forward it (bit 14 of the link-local group addresses): a cable lets it through, a switch does not.
 LLDP_FORWARD = "0x4000"
 
 
@@ -22,14 +22,14 @@ def setup_commands(wiring: Wiring) -> list[str]:
     """Return the ``ip -batch`` lines that make all devices of a wiring, with no fabric cable plugged yet."""
     lines = ["link set lo up"]
 
-    def bridge(name: str) -> None:
-        lines.append(f"link add {name} type bridge mcast_snooping 0 group_fwd_mask {LLDP_FORWARD}")
+    def bridge(name: str, forward: str = LLDP_FORWARD) -> None:
+        lines.append(f"link add {name} type bridge mcast_snooping 0 group_fwd_mask {forward}")
         lines.append(f"link set {name} mtu {MTU} up")
 
     bridge("brm")
     lines.append(f"address add {devices.HOST_ADDRESS}/24 dev brm")
     if any(cable.b is None for cable in wiring.cables):
-        bridge(SWITCH)
+        bridge(SWITCH, forward="0")
     for cable in wiring.cables:
         name = faults.bridge_of(wiring, cable)
         bridge(name)

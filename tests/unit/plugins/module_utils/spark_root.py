@@ -55,6 +55,11 @@ def add_function(root: pathlib.Path, name: str, pci: str, *, layout: str = "mlx5
     driver.mkdir(parents=True, exist_ok=True)
     link(root, f"{device.relative_to(root)}/driver", driver)
     link(root, f"sys/class/net/{name}/device", device)
+    if layout == "mlx5":
+        for key, value in {"vendor": "0x15b3", "device": "0x1021", "class": "0x020000", f"net/{name}/mtu": 9000,
+                           "aer_dev_fatal": "DLP 0\nTOTAL_ERR_FATAL 0", "aer_dev_nonfatal": "DLP 0\nTOTAL_ERR_NONFATAL 0"}.items():
+            put(root, f"{function.relative_to(root)}/{key}", value)
+        link(root, f"sys/bus/pci/devices/{pci}", function)
     return function
 
 

@@ -74,6 +74,17 @@ def test_the_largest_size_is_found(limit: int, high: int) -> None:
     assert reader.largest_passing(limit + 1, limit + 5, passes) is None
 
 
+def test_routes_of_one_run_for_several_destinations() -> None:
+    text = '[{"dst":"10.0.3.3","dev":"enP7s7","gateway":"10.77.0.1"}]\n[ ]\n[{"dst":"10.0.4.3","dev":"enp1s0f0np0","flags":[]}]\n'
+    assert reader.parse_routes_by_destination(text) == {
+        "10.0.3.3": {"interface": "enP7s7", "gateway": "10.77.0.1"}, "10.0.4.3": {"interface": "enp1s0f0np0", "gateway": None}}
+
+
+@given(st.one_of(st.text(), st.lists(DOCUMENTS).map(lambda documents: " ".join(json.dumps(document) for document in documents))))
+def test_any_routes_are_read(text: str) -> None:
+    assert isinstance(reader.parse_routes_by_destination(text), dict)
+
+
 class Node:
     """Plays ``ping`` and ``ip``: ``limits`` is the largest packet that passes to an address, ``lost`` the packets that are lost first."""
 
@@ -164,6 +175,29 @@ def test_ping_missing_names_the_package() -> None:
     node.installed = False
     record = probe(node)
     assert record["sent"] == 0 and "iputils-ping" in record["error"]
+
+
+def test_the_kernel_is_asked_about_far_nodes_in_one_run() -> None:
+    asked: list[list[str]] = []
+
+    def run(argv: list[str], timeout: float = 20.0) -> Completed:
+        asked.append(argv)
+        with open(argv[-1], encoding="ascii") as batch:
+            assert batch.read() == "route get 10.0.3.3\nroute get 10.0.4.3\n"
+        return Completed(tuple(argv), 1, '[{"dst":"10.0.3.3","dev":"enp1s0f0np0","gateway":"10.0.0.2"}]\n', "RTNETLINK answers: Network is unreachable")
+
+    far = [path_prober.parse_far({"node": "spark3", "addresses": ["10.0.3.3", "10.0.4.3"]})]
+    records = path_prober.ask_far(far, run)
+    assert [(one["kind"], one["peer_node"], one["peer_address"], one["route_interface"], one["gateway"]) for one in records] == [
+        ("far", "spark3", "10.0.3.3", "enp1s0f0np0", "10.0.0.2"), ("far", "spark3", "10.0.4.3", None, None)]
+    assert len(asked) == 1 and asked[0][:4] == ["ip", "-j", "-force", "-batch"]
+    assert path_prober.ask_far([], run) == [] and len(asked) == 1
+
+
+@pytest.mark.parametrize("addresses", [["x"], ["10.0.0.1 dev lo"], ["fe80::1"]])
+def test_far_addresses_are_checked(addresses: list[str]) -> None:
+    with pytest.raises(path_prober.TargetError, match="far: addresses of spark3"):
+        path_prober.parse_far({"node": "spark3", "addresses": addresses})
 
 
 @pytest.mark.parametrize("changes", [{"interface": "-x"}, {"peer_address": ""}, {"peer_address": "-f"}, {"mtu": 40}, {"mtu": "9000"}, {"mtu": True}])

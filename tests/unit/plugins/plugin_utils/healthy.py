@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plan import make_plan
+from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils import wired
 
 
 def plan_of(topology: str, count: int, **variables: Any) -> dict[str, Any]:
@@ -59,6 +60,8 @@ def node_facts(plan: dict[str, Any], node: str) -> dict[str, Any]:
             "arp_ignore": 1,
             "arp_announce": 2,
             "rdma_device": planned["rdma_device"],
+            "fec": "rs",
+            "flow_control": {"pause": {"autoneg": False, "rx": False, "tx": False}, "pfc_priorities": [], "trust": "pcp", "ecn_priorities": []},
             "counters": {},
         }
         devices[planned["rdma_device"]] = {
@@ -71,7 +74,10 @@ def node_facts(plan: dict[str, Any], node: str) -> dict[str, Any]:
             "gids": [{"index": 3, "gid": f"::ffff:{address}", "type": "RoCE v2", "ipv4": address, "netdev": name}] if address else [],
             "counters": {},
         }
-    return {"facts_version": 1, "hostname": node, "interfaces": interfaces, "rdma_devices": devices, "busy": [], "unavailable": {}}
+    functions = {live["pci_address"]: {"driver": "mlx5_core", "interfaces": [name], "errors": {"fatal": 0, "nonfatal": 0}} for name, live in interfaces.items()}
+    return {"facts_version": 1, "hostname": node, "interfaces": interfaces, "rdma_devices": devices, "busy": [], "unavailable": {}, "pci_functions": functions,
+            "kernel": "6.17.0-1021-nvidia", "os": {"pretty": "Ubuntu 24.04.3 LTS"}, "tools": {"perftest": "6.24", "nccl": "2.30.7"},
+            "machine": {"firmware": "5.36_0ACUM023"}, "kernel_events": [], "kernel_options": {}, "memlock_bytes": "unlimited"}
 
 
 def path_entries(plan: dict[str, Any], node: str) -> list[dict[str, Any]]:
@@ -150,6 +156,7 @@ def healthy_run(plan: dict[str, Any]) -> dict[str, Any]:
         "nodes": {node: node_facts(plan, node) for node in nodes},
         "unreachable": {},
         "not_tested": [],
+        "neighbours": wired.neighbours(nodes, wired.planned_wires(plan)),
         "paths": {node: path_entries(plan, node) for node in nodes},
         "perftest": {node: perftest_of(plan, node) for node in nodes},
         "drift": [],

@@ -14,7 +14,7 @@ from typing import Any, Callable
 import pytest
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.judge import judge
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.judge import INPUTS, OPTIONAL_INPUTS, judge
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils import healthy
 
 CABLE = "spark1:0-spark2:1"
@@ -568,7 +568,7 @@ def test_what_the_kernel_does_not_tell_of_pcie_is_not_judged() -> None:
             facts["pcie"] = None
     report = judge(data)
     assert troubles(report) == []
-    assert {one["status"] for one in report["findings"] if one["layer"] == "pcie"} == {"skip"}
+    assert {one["status"] for one in report["findings"] if one["id"] in ("pcie.width", "pcie.speed")} == {"skip"}
 
 
 def test_missing_arp_settings_warn_and_hide_nothing() -> None:
@@ -690,11 +690,24 @@ def test_scattered_figures_have_no_outlier_and_few_are_not_compared() -> None:
     assert troubles(judge(data)) == []
 
 
+@pytest.mark.parametrize(("interface", "words"), [
+    ("enP7s7", None), (None, None), ("enp1s0f0np0", "spark3 192.168.187.13 by enp1s0f0np0 through 192.168.177.12"),
+])
+def test_diagonals_of_a_ring_are_not_reached_over_the_fabric(interface: str | None, words: str | None) -> None:
+    data = run_of("ring", 4)
+    data["paths"]["spark1"].append({"kind": "far", "interface": None, "peer_node": "spark3", "peer_interface": None, "peer_address": "192.168.187.13",
+                                    "route_interface": interface, "gateway": "192.168.177.12"})
+    report = judge(data)
+    found = [one for one in report["findings"] if one["id"] == "path.far"]
+    assert [one["status"] for one in found] == ["warn" if words else "pass"] and report["verdict"]["status"] == "pass"
+    assert words is None or words in found[0]["message"]
+
+
 def test_judging_again_gives_the_same_findings() -> None:
     data = run_of()
     cut(data)
     report = judge(data)
-    again = judge({name: report[name] for name in ("plan", "nodes", "unreachable", "not_tested", "paths", "perftest", "drift", "mode")})
+    again = judge({name: report[name] for name in (*INPUTS, *OPTIONAL_INPUTS)})
     assert again == report
 
 
