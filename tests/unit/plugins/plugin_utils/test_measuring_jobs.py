@@ -10,6 +10,7 @@ import copy
 import json
 import subprocess
 import typing as t
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -45,7 +46,7 @@ def job_of(name: str, hosts: dict[str, dict[str, t.Any]], names: list[str]) -> d
 
 def test_jobs_of_a_healthy_mesh_hold_every_test_twice() -> None:
     jobs = {name: job_of(name, observed(), NAMES) for name in NAMES}
-    for test in PLAN["tests"]:
+    for test in PLAN["tests"] + PLAN["further_tests"]:
         ends = {name: next((one for one in job["tests"] if one["id"] == test["id"]), None) for name, job in jobs.items()}
         client, server = ends[test["client"]], ends[test["server"]]
         assert (client["role"], client["peer"], server["role"], server["peer"]) == ("client", test["server"], "server", test["client"])
@@ -56,7 +57,9 @@ def test_jobs_of_a_healthy_mesh_hold_every_test_twice() -> None:
     for job in jobs.values():
         assert not job["in_step"]
         parsed = perftest_spec.parse_job(json.loads(json.dumps(job)))
-        assert (parsed.rounds, len(parsed.tests), parsed.not_run) == (PLAN["rounds"], 12, ())
+        assert (parsed.rounds, parsed.not_run) == (PLAN["rounds"] + PLAN["further_rounds"], ())
+        assert Counter(test.stage for test in parsed.tests) == {
+            "directed": 8, "bidirectional": 4, "write_latency": 4, "send_latency": 4, "read": 8, "send": 8, "tcp": 48}
 
 
 @pytest.mark.parametrize(("change", "error"), [
