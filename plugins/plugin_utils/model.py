@@ -44,7 +44,7 @@ class Settings:
     latency_iterations: int
     iperf3_streams: tuple[int, ...]
     iperf3_seconds: int
-    retests: int
+    test_repeats: int
     max_concurrent_tests: int | None
     switch_pairs: str
     control_port: int

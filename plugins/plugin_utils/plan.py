@@ -33,7 +33,7 @@ COPIED_SETTINGS = (
     "control_port",
     "test_port_base",
     "test_seconds",
-    "retests",
+    "test_repeats",
     "netplan_optional",
     "netplan_renderer",
     "force_busy",

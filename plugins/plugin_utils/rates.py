@@ -10,6 +10,7 @@ Sources: the RoCE v2 frame (82 bytes round each payload on the wire), PCIe Gen5 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.model import Rates, Settings
@@ -87,6 +88,11 @@ class ExpectedRates:
 def _at(rates: Rates, at_once: int) -> float:
     """Return the rate for a number of tests at once: that of the nearest larger key, else of the largest."""
     return next((rate for key, rate in rates if key >= at_once), rates[-1][1])
+
+
+def rate_at(table: Mapping[str, float], at_once: int) -> float:
+    """Return the rate for a number of tests at once out of a table of the plan's ``expected``."""
+    return _at(tuple(sorted((int(key), float(rate)) for key, rate in table.items())), at_once)
 
 
 def expected_rates(settings: Settings) -> ExpectedRates:

@@ -20,7 +20,7 @@ import yaml
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils import format_html, format_json, format_junit, format_markdown, format_prometheus
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError, shown
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.judge import INPUTS, judge
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.judge import INPUTS, LATER_INPUTS, judge
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.redaction import mask_secrets, redact
 
 SCHEMA_VERSION = 1
@@ -53,7 +53,8 @@ def make_report(results: Mapping[str, Any], started: str | None = None, run_id: 
         "mode": judged["mode"],
         "started": time_text(begin),
         "finished": time_text(end),
-        **{name: judged[name] for name in ("plan", "nodes", "unreachable", "not_tested", "paths", "perftest", "drift", "findings", "cables", "verdict")},
+        **{name: judged[name] for name in ("plan", "nodes", "unreachable", "not_tested", "paths", "perftest", "iperf3", "diagnosis", "drift", "findings",
+                                        "cables", "verdict")},
     }
     return mask_secrets(report)
 
@@ -73,7 +74,7 @@ def judge_again(stored: Mapping[str, Any]) -> dict[str, Any]:
         raise FabricError("the file is no report of this collection: it has no schema_version; give the report.json of a run.")
     if version > SCHEMA_VERSION:
         raise FabricError(f"the report has schema version {version}, this collection knows versions up to {SCHEMA_VERSION}: use the collection that wrote it.")
-    results = {name: stored[name] for name in INPUTS if name in stored}
+    results = {name: stored[name] for name in (*INPUTS, *LATER_INPUTS) if name in stored}
     report = make_report(results, started=stored.get("started"), run_id=stored.get("run_id"), finished=stored.get("finished"))
     report.update({name: stored[name] for name in EXTRAS if name in stored})
     return redacted(report) if stored.get("redacted") else report

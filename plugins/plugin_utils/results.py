@@ -13,7 +13,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import Fabr
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plain_data import plain
 
 #: Host variables and the key under which judging takes each of them.
-HOST_RESULTS = {"fabric_node": "nodes", "fabric_paths": "paths", "fabric_perftest": "perftest"}
+HOST_RESULTS = {"fabric_node": "nodes", "fabric_paths": "paths", "fabric_perftest": "perftest", "fabric_iperf3": "iperf3"}
 
 
 def collect_results(hostvars: Mapping[str, Any], hosts: Iterable[str], tested: Iterable[str], mode: str = "validate") -> dict[str, Any]:
@@ -34,6 +34,8 @@ def collect_results(hostvars: Mapping[str, Any], hosts: Iterable[str], tested: I
         "not_tested": [name for name in names if name not in wanted],
         "paths": {},
         "perftest": {},
+        "iperf3": {},
+        "diagnosis": [],
         "drift": [],
         "mode": str(mode),
     }
@@ -44,6 +46,8 @@ def collect_results(hostvars: Mapping[str, Any], hosts: Iterable[str], tested: I
             raise FabricError(f"results: there are no variables of host {name}; is it in the inventory?") from exc
         if data["plan"] is None and variables.get("fabric_plan"):
             data["plan"] = plain(variables["fabric_plan"])
+        if not data["diagnosis"] and variables.get("fabric_diagnosis"):
+            data["diagnosis"] = plain(variables["fabric_diagnosis"])
         if name in wanted:
             take_host(data, name, variables)
     return data

@@ -89,11 +89,13 @@ class _SwitchGroup:
         return Link(self.plugs[here], self.plugs[there], (self.cables[here], self.cables[there]))
 
 
-def directed_rounds(inventory: Inventory, topology: Topology, segments: tuple[Segment, ...]) -> Rounds:
-    """Return the rounds in which every direction of every link runs once, both rails together."""
+def directed_rounds(inventory: Inventory, topology: Topology, segments: tuple[Segment, ...], everything: bool) -> Rounds:
+    """Return the rounds in which every direction of every link runs once, both rails together.
+
+    ``everything``: a link on a switch is any pair of nodes; else each node has two partners there.
+    """
     found = chains(topology.cables, _by_number(inventory))
     groups = _switch_groups(inventory, topology, segments)
-    everything = inventory.settings.switch_pairs == "all"
     if not groups:
         return _directed_chains(found)
     turns = [_rotations(group, everything) for group in groups]

@@ -10,14 +10,26 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_address import duplicate_owners, gid_texts, has_address, has_gid, shared_networks
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_latency import figures_by_rail, others_of
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_node import attendance, busy_texts, measuring
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_path import rail_paths
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_rdma import Limits, cable_facts, load_results, put_down, rail_facts
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_rdma import (
+    Limits,
+    RailView,
+    all_results,
+    cable_facts,
+    put_down,
+    rail_facts,
+    retests_by_test,
+    where_faults_sit,
+)
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_tcp import cable_tcp_facts, dispersion, tcp_facts
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.evaluate import Subject
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import LAYERS, RailKey
 
 RAILS = ("a", "b")
 IN_CHECK_MODE = "not measured in check mode"
+NO_TCP = "the plan has no TCP test for this rail: fabric_iperf3_streams is empty"
 NO_ADDRESS = "not measured: the plan gives this rail no IPv4 address, so it has no test of its own"
 
 
@@ -34,7 +46,16 @@ class Cluster:
         absent = {node: f"not tested: {reason}" for node, reason in self.seats["not_tested"].items()}
         self.duplicates = duplicate_owners(data["nodes"], self.plan)
         self.paths = rail_paths(data, {**gone, **absent})
-        self.results = put_down(load_results(data, {**idle, **gone, **absent}), limits)
+        self.limits = limits
+        excluded = {**idle, **gone, **absent}
+        screened = all_results(self.plan["tests"], data, excluded)
+        further = all_results(self.plan.get("further_tests") or [], data, excluded)
+        self.results = put_down(screened, limits)
+        self.further = put_down([result for result in further if result["stage"] != "tcp"], limits)
+        self.tcp = put_down([result for result in further if result["stage"] == "tcp"], limits)
+        self.retests = retests_by_test(data, excluded)
+        self.faults = where_faults_sit(screened, limits)
+        self.latency = figures_by_rail(self.further)
         self.with_tests = {node for test in self.plan["tests"] for node in (test["client"], test["server"])}
         self.common = {
             "plan": {
@@ -64,7 +85,7 @@ class Cluster:
             yield self.cable(cable)
         for segment in self.plan["segments"].values():
             yield self.segment(segment)
-        yield Subject("cluster", self.plan["cluster"], {**self.common, "cluster": self.plan["cluster"], "nodes": dict(self.data["nodes"])})
+        yield self.cluster()
 
     def rails_of(self, cable: Mapping[str, Any]) -> list[str]:
         """Return the rails of a cable that the plan uses."""
@@ -151,7 +172,13 @@ class Cluster:
             "down": [f"{end['node']} {end['interface']}" for end in ends if end["carrier"] is False],
             "twin_up": all_up(twins) is True,
             "path": self.paths.get(key, {}),
-            "rdma": rail_facts(results, self.ceilings),
+            "rdma": rail_facts(
+                results,
+                RailView(self.further.get(key, []), self.retests, self.faults.get(key), others_of(key, self.latency)),
+                self.limits,
+                self.ceilings,
+            ),
+            "tcp": tcp_facts(self.tcp.get(key, [])),
         }
         return Subject("rail", f"{cable['name']}/{rail}", facts, cable_nodes(cable), cable["name"], rail, (key,), self.not_judged(key, results))
 
@@ -160,8 +187,9 @@ class Cluster:
         reasons: dict[str, str] = {}
         addressed = any(interface.get("address") for interface in self.by_cable[key[0]] if interface["rail"] == key[1])
         absent = "; ".join(f"not tested: {reason}" for reason in self.seats["not_tested"].values())
+        tcp = self.tcp.get(key, [])
         if self.data["mode"] == "check":
-            reasons["rdma"] = IN_CHECK_MODE
+            reasons["rdma"] = reasons["tcp"] = IN_CHECK_MODE
             if not self.data["paths"]:
                 reasons["path"] = IN_CHECK_MODE
         elif not results:
@@ -171,6 +199,10 @@ class Cluster:
         elif all(result["blamed"] for result in results):
             others = sorted({result["blamed"] for result in results})
             reasons["rdma"] = f"its only tests fall short together with {', '.join(others)}, where they are counted: one test cannot tell the two apart"
+        if not tcp:
+            reasons.setdefault("tcp", reasons.get("rdma") or NO_TCP)
+        elif all(result["state"] == "excluded" for result in tcp) or all(result["blamed"] for result in tcp):
+            reasons.setdefault("tcp", reasons.get("rdma") or tcp[0]["message"])
         if key not in self.paths and "path" not in reasons:
             if not addressed:
                 reasons["path"] = NO_ADDRESS
@@ -187,7 +219,7 @@ class Cluster:
         untested = self.untested(cable)
         skips = {layer: untested for layer in LAYERS} if untested else {}
         if self.data["mode"] == "check" and not untested:
-            skips = {"rdma": IN_CHECK_MODE}
+            skips = {"rdma": IN_CHECK_MODE, "tcp": IN_CHECK_MODE}
         facts = {
             **self.common,
             "cable": name,
@@ -196,9 +228,24 @@ class Cluster:
             "switch": bool(cable.get("switch")),
             "unanswered": "; ".join(f"{node} did not answer" for node in silent),
             "unanswered_nodes": list(silent),
-            "rdma": cable_facts(rails, self.ceilings),
+            "rdma": cable_facts(rails, self.retests, self.limits, self.ceilings),
+            "tcp": self.cable_tcp(cable),
         }
         return Subject("cable", name, facts, nodes, name, None, tuple((name, rail) for rail in self.rails_of(cable)), skips)
+
+    def cable_tcp(self, cable: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what TCP does over both rails of a cable."""
+        return cable_tcp_facts({rail: self.tcp.get((cable["name"], rail), []) for rail in self.rails_of(cable)})
+
+    def cluster(self) -> Subject:
+        """Lay out the cluster as a whole; it touches no rail, so what is found on it hides nothing."""
+        facts = {
+            **self.common,
+            "cluster": self.plan["cluster"],
+            "nodes": dict(self.data["nodes"]),
+            "tcp": dispersion({cable["name"]: self.cable_tcp(cable) for cable in self.plan["cables"]}, float(self.plan["link_gbps"] or 0)),
+        }
+        return Subject("cluster", self.plan["cluster"], facts, not_judged={"tcp": IN_CHECK_MODE} if self.data["mode"] == "check" else {})
 
     def segment(self, segment: Mapping[str, Any]) -> Subject:
         """Lay out a segment; it touches no rail, so what is found on it hides nothing."""

@@ -46,7 +46,8 @@ def build_tests(inventory: Inventory, topology: Topology, segments: tuple[Segmen
     They screen every cable: first both rails at once in each direction, then each rail both ways at once. Rails without an
     address have no tests. Raises FabricError when the TCP ports of a round do not fit.
     """
-    directed, both = directed_rounds(inventory, topology, segments), bidirectional_rounds(inventory, topology, segments)
+    directed = directed_rounds(inventory, topology, segments, inventory.settings.switch_pairs == "all")
+    both = bidirectional_rounds(inventory, topology, segments)
     stages = ((_bandwidth("directed", "ib_write_bw", inventory.settings), directed), (_bandwidth("bidirectional", "ib_write_bw", inventory.settings), both))
     return _rounds(stages, inventory.settings, segments, 0)
 
@@ -57,10 +58,10 @@ def build_further_tests(
     """Return the tests that follow those, and their number of rounds: latency, read, send, and the ladder of TCP.
 
     A latency test has its rail and its wire for itself; one figure holds both ways. TCP climbs its ladder on each rail alone and
-    over both rails at once. Raises FabricError when the TCP ports of a round do not fit.
+    over both rails at once. On a switch each node has two partners, whatever ``fabric_switch_pairs``. Raises FabricError when the TCP ports of a round do not fit.
     """
     settings = inventory.settings
-    directed, both = directed_rounds(inventory, topology, segments), bidirectional_rounds(inventory, topology, segments)
+    directed, both = directed_rounds(inventory, topology, segments, everything=False), bidirectional_rounds(inventory, topology, segments)
     alone = one_rail_rounds(directed)
     stages: list[tuple[Stage, Rounds]] = []
     if "latency" in settings.rdma_tests:
