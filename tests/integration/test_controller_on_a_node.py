@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import shlex
 import subprocess
 
 import pytest
 import yaml
 
-from conftest import LAB, ROOT, Lab
+from conftest import LAB, ROOT, Lab, ansible_environment
 
 USER = PASSWORD = "spark"
 INVENTORY = """\
@@ -66,9 +67,10 @@ def as_user(lab: Lab, command: str, check: bool = True) -> str:
     return lab.ssh("spark1", f"runuser -u {USER} -- env HOME=/home/spark bash -lc {shlex.quote(command)}", check=check, timeout=1800)
 
 
-def playbook(lab: Lab, name: str, *args: str) -> tuple[int, str]:
-    """Run a playbook on spark1; the password of sudo is typed, as a user would."""
-    command = f"cd ~/checkout && echo {PASSWORD} | ansible-playbook -i inventories/own {name} --ask-become-pass {shlex.join(args)} 2>&1; echo status $?"
+def playbook(lab: Lab, name: str, *args: str, folder: str = "~/checkout") -> tuple[int, str]:
+    """Run a playbook on spark1 in a folder; the password of sudo is typed, as a user would."""
+    run = f"ansible-playbook -i ~/checkout/inventories/own {name} --ask-become-pass {shlex.join(args)}"
+    command = f"cd {folder} && echo {PASSWORD} | {run} 2>&1; echo status $?"
     output = as_user(lab, command, check=False)
     print(output)
     text, _unused, status = output.rstrip().rpartition("status ")
@@ -82,4 +84,18 @@ def test_provision_check_and_validate(controller: Lab) -> None:
     status, output = playbook(controller, "playbooks/validate.yml")
     assert status == 0
     report = json.loads(as_user(controller, "cat ~/checkout/reports/own/latest/report.json"))
+    assert report["verdict"]["status"] == "pass", output
+
+
+@pytest.mark.long
+def test_an_installed_collection_with_one_fork(controller: Lab, tmp_path: pathlib.Path) -> None:
+    subprocess.run(["ansible-galaxy", "collection", "build", str(ROOT), "--output-path", str(tmp_path)],
+                   check=True, env=ansible_environment(), stdin=subprocess.DEVNULL)
+    unpack = f"runuser -u {USER} -- mkdir -p /home/spark/elsewhere && cat > /home/spark/elsewhere/fabric.tar.gz"
+    subprocess.run([str(LAB), "ssh", "spark1", "--", unpack], input=(tmp_path / "dgxspark-fabric-0.1.0.tar.gz").read_bytes(), check=True)
+    as_user(controller, "cd ~/elsewhere && ansible-galaxy collection install --offline -p ~/.ansible/collections fabric.tar.gz")
+    status, output = playbook(controller, "dgxspark.fabric.site", "--forks", "1", folder="~/elsewhere")
+    assert status == 0, output
+    assert all(line.split("changed=")[1].startswith("0 ") for line in output.rpartition("PLAY RECAP")[2].splitlines() if "changed=" in line)
+    report = json.loads(as_user(controller, "cat ~/elsewhere/reports/own/latest/report.json"))
     assert report["verdict"]["status"] == "pass", output

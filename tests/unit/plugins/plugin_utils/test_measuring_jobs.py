@@ -150,6 +150,8 @@ def test_looks_at_a_job(tmp_path: t.Any) -> None:
         running = look(str(folder), process.pid, identity)
         assert (running.result, running.alive, running.over) == (None, True, False)
         assert job_progress.progress_line(running.progress) == "round 2 of 5, 6 tests running, about 25 s left"
+        named = {**running.progress, "what": "directed, tcp"}
+        assert job_progress.progress_line(named) == "round 2 of 5 (RDMA writes one way, TCP), 6 tests running, about 25 s left"
         assert look(str(folder), process.pid, identity, True).result["tests"] == [{"id": "a"}]
         assert not look(str(folder), process.pid, "12").alive
         process.kill()
