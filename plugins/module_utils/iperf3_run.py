@@ -26,7 +26,8 @@ CLASSES = (
     ("bad_option", r"unrecognized option|invalid option|parameter error|requires an argument", "the tool does not take the options it was given"),
     ("address_missing", "Cannot assign requested address", "the planned address is not on this node"),
     ("port_taken", "Address already in use", "the TCP port is held by another process"),
-    ("fabric_tcp_refused", "Connection refused", "the server listens, but its connection over the fabric is rejected: a firewall on the fabric interfaces does that"),
+    ("fabric_tcp_refused", "Connection refused",
+     "the server listens, but its connection over the fabric is rejected: a firewall on the fabric interfaces does that"),
     ("fabric_tcp_dead", r"No route to host|Network is unreachable|timed out|[Tt]imeout|Operation now in progress",
      "the server listens, but no TCP connection over the fabric comes about: cable, address or a firewall on the fabric interfaces"),
     ("port_taken", "server is busy", "another client holds the server"),
@@ -65,7 +66,8 @@ def read_run(test: LoadTest, stdout: str, stderr: str, exit_code: int | None) ->
     if exit_code != 0:
         return _failed(test, stderr, f"{test.tool} printed a result and ended with status {exit_code}", "exit_status", details)
     if output.received_gbps is None and not server:
-        return Outcome("failed", "zero_row", f"{test.tool} ended with status 0 and counted no data at the receiver: no measurement", details={**details, **NO_NUMBERS})
+        return Outcome("failed", "zero_row", f"{test.tool} ended with status 0 and counted no data at the receiver: no measurement",
+                       details={**details, **NO_NUMBERS})
     details |= {"gbps": None if server else output.received_gbps, "sent_gbps": output.sent_gbps, "streams": output.streams,
                 "retransmits": output.retransmits, "path_mtu_bytes": output.path_mtu_bytes, "mean_rtt_us": output.mean_rtt_us}
     return Outcome("ok", details=details)

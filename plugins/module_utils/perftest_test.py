@@ -291,8 +291,8 @@ class TestEnd:
         """Say whose fault it is that no client came: of the management network, or with TCP, which takes the fabric, of the path."""
         test = self.test
         if test.tcp:
-            return TestEnded("failed", "fabric_tcp_dead", f"{test.tool} listens on {test.address} port {test.port}, {test.peer} has started its client, but nothing "
-                             "arrives over the fabric: cable, address or a firewall on the fabric interfaces")
+            return TestEnded("failed", "fabric_tcp_dead", f"{test.tool} listens on {test.address} port {test.port}, {test.peer} has started its "
+                             "client, but nothing arrives over the fabric: cable, address or a firewall on the fabric interfaces")
         return TestEnded("control_blocked", "test_port_blocked", f"{test.tool} listens on TCP {test.server_address} port {test.port}, but nothing of "
                          f"{test.peer} arrived there: {FIREWALL.format('drops')}")
 

@@ -222,7 +222,10 @@ def cable_facts(
         if expected:
             text = f"{client} -> {server} {number_text(gbps)} of {number_text(expected)} Gb/s ({100.0 * gbps / expected:.0f} %)"
             found.append({"percent": round(100.0 * gbps / expected, 2), "gbps": round(gbps, 4), "expected_gbps": round(expected, 4), "text": text})
-    repeated = {rail: retest_facts([one for one in own(results) if one["stage"] == "directed" and limits.bad(one)], retests, limits.bad) for rail, results in rails.items()}
+    repeated = {
+        rail: retest_facts([one for one in own(results) if one["stage"] == "directed" and limits.bad(one)], retests, limits.bad)
+        for rail, results in rails.items()
+    }
     ceiling = ceilings.get("cable")
     best = max((one["gbps"] for one in found), default=None)
     return {

@@ -11,12 +11,11 @@ import statistics
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.dgxspark.fabric.plugins.module_utils.iperf3_output import one_thread
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import number_text
 
 #: States in which nothing is said about the cable: the test did not happen.
 UNMEASURED = ("missing", "control_blocked", "peer_absent", "void", "implausible")
-#: From this version on iperf3 serves each stream by a thread of its own.
-THREADS_SINCE = (3, 16)
 
 Way = tuple[str, str]
 
@@ -44,16 +43,11 @@ def tcp_facts(results: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def best_of(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the highest rung of the ladder in the worse direction."""
-    text = f"{result['name']} {number_text(result['gbps'])} of {number_text(float(result['expected_gbps']))} Gb/s ({result['percent']:.0f} %) with {streams_text(result['streams'])}"
+    of = f"{number_text(float(result['expected_gbps']))} Gb/s" + (f" ({result['percent']:.0f} %)" if result["percent"] is not None else "")
+    text = f"{result['name']} {number_text(result['gbps'])} of {of} with {streams_text(result['streams'])}"
     if one_thread(str(result["evidence"].get("version") or "")):
         text += f", which iperf3 {result['evidence']['version']} serves in one thread: the limit may be the tool's"
     return {"percent": result["percent"], "gbps": result["gbps"], "expected_gbps": result["expected_gbps"], "streams": result["streams"], "text": text}
-
-
-def one_thread(version: str) -> bool:
-    """Tell whether this version of iperf3 serves all streams in one thread."""
-    parts = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-    return len(parts) == 2 and parts < THREADS_SINCE
 
 
 def ladder_text(way: Way, ladder: Mapping[int, Mapping[str, Any]]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-TCP_TOOL = "iperf3"
+from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_spec import TCP_TOOL
 
 
 def by_tool(fact: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

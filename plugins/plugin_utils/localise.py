@@ -179,7 +179,9 @@ def _cable_place(
         return Place("cable", "both rails fall short in both directions: the cable, its plugs, or a port that both rails share")
     ways = {(transfer.sender, transfer.receiver) for transfer in bad}
     if len(ways) > 1 or len({(transfer.sender, transfer.receiver) for transfer in mine}) == 1:
-        return Place("rail", f"rail {rail} falls short {'both ways' if len(ways) > 1 else 'the only way that was measured'}{', its twin does not' if twins and not any(transfer.bad for transfer in twins) else ''}")
+        measured = "both ways" if len(ways) > 1 else "the only way that was measured"
+        twin = ", its twin does not" if twins and not any(transfer.bad for transfer in twins) else ""
+        return Place("rail", f"rail {rail} falls short {measured}{twin}")
     sender, receiver = next(iter(ways))
     text = f"only {sender} -> {receiver} falls short, the way back does not"
     if any(not transfer.bad and transfer.sender_cable != cable for transfer in sends[(sender, rail)]):

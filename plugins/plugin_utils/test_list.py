@@ -48,7 +48,9 @@ def build_tests(inventory: Inventory, topology: Topology, segments: tuple[Segmen
     """
     directed = directed_rounds(inventory, topology, segments, inventory.settings.switch_pairs == "all")
     both = bidirectional_rounds(inventory, topology, segments)
-    stages = ((_bandwidth("directed", "ib_write_bw", inventory.settings), directed), (_bandwidth("bidirectional", "ib_write_bw", inventory.settings), both))
+    stages = [
+        (_bandwidth(name, "ib_write_bw", inventory.settings), rounds) for name, rounds in (("directed", directed), ("bidirectional", both))
+    ]
     return _rounds(stages, inventory.settings, segments, 0)
 
 
@@ -66,7 +68,8 @@ def build_further_tests(
     stages: list[tuple[Stage, Rounds]] = []
     if "latency" in settings.rdma_tests:
         # The shortest run of all: its time is that of the tool's start.
-        seconds, more = 1 + settings.latency_iterations // 100000, {"iterations": settings.latency_iterations, "size_bytes": LATENCY_BYTES, "expected_gbps": None}
+        seconds = 1 + settings.latency_iterations // 100000
+        more = {"iterations": settings.latency_iterations, "size_bytes": LATENCY_BYTES, "expected_gbps": None}
         stages += [(Stage(f"{verb}_latency", f"ib_{verb}_lat", seconds, more), both) for verb in ("write", "send")]
     stages += [(_bandwidth(verb, f"ib_{verb}_bw", settings), directed) for verb in ("read", "send") if verb in settings.rdma_tests]
     for streams in settings.iperf3_streams:

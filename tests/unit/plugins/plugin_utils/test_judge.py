@@ -374,7 +374,8 @@ def without_iperf3(data: Data) -> None:
         test = next(test for test in data["plan"]["further_tests"] if test["id"] == record["id"])
         if "spark2" in (test["client"], test["server"]):
             words = "iperf3 is not installed on spark2: install the package iperf3 there"
-            record.update(status="failed", gbps=None, error="tool_missing", message=words if test[record["role"]] == "spark2" else f"spark2 says: {words}")
+            told = words if test[record["role"]] == "spark2" else f"spark2 says: {words}"
+            record.update(status="failed", gbps=None, error="tool_missing", message=told)
 
 
 # what breaks, the finding's id, layer, scope, subject, status, words that its message has
@@ -634,7 +635,8 @@ def test_check_mode_skips_what_it_does_not_measure() -> None:
     assert report["verdict"]["status"] == "pass"
     assert all(cable["status"] == "pass" for cable in report["cables"])
     skipped = [one for one in report["findings"] if one["status"] == "skip"]
-    assert {(one["id"], one["message"]) for one in skipped} == {(rule_id, "not measured in check mode") for rule_id in ("path.measured", "rdma.measured", "tcp.measured")}
+    unmeasured = ("path.measured", "rdma.measured", "tcp.measured")
+    assert {(one["id"], one["message"]) for one in skipped} == {(rule_id, "not measured in check mode") for rule_id in unmeasured}
 
 
 @pytest.mark.parametrize(("strict", "wanted"), [(True, "fail"), (False, "pass")])
