@@ -49,7 +49,8 @@ def build_tests(inventory: Inventory, topology: Topology, segments: tuple[Segmen
     directed = directed_rounds(inventory, topology, segments, inventory.settings.switch_pairs == "all")
     both = bidirectional_rounds(inventory, topology, segments)
     stages = [
-        (_bandwidth(name, "ib_write_bw", inventory.settings), rounds) for name, rounds in (("directed", directed), ("bidirectional", both))
+        (_bandwidth("directed", "ib_write_bw", inventory.settings), directed),
+        (_bandwidth("bidirectional", "ib_write_bw", inventory.settings), both),
     ]
     return _rounds(stages, inventory.settings, segments, 0)
 
