@@ -61,7 +61,8 @@ def build_further_tests(
     """Return the tests that follow those, and their number of rounds: latency, read, send, and the ladder of TCP.
 
     A latency test has its rail and its wire for itself; one figure holds both ways. TCP climbs its ladder on each rail alone and
-    over both rails at once. On a switch each node has two partners, whatever ``fabric_switch_pairs``. Raises FabricError when the TCP ports of a round do not fit.
+    over both rails at once. On a switch each node has two partners, whatever ``fabric_switch_pairs``. Raises FabricError when the
+    TCP ports of a round do not fit.
     """
     settings = inventory.settings
     directed, both = directed_rounds(inventory, topology, segments, everything=False), bidirectional_rounds(inventory, topology, segments)
