@@ -17,6 +17,7 @@ from ansible.utils.display import Display
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.job_progress import (
     Look, look_command, lost_after, next_look, progress_line, read_look, without_result)
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.job_results import after, by_tool
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plain_data import plain
 
 #: Looks in a row that find no process before a job counts as dead: the first may fall between its last two writes.
@@ -44,6 +45,7 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         _validated, arguments = self.validate_argument_spec(argument_spec={
             "started": {"type": "dict", "required": True},
+            "earlier": {"type": "dict"},
             "poll_seconds": {"type": "float", "default": 5},
             "margin_seconds": {"type": "float", "default": 30},
             "lost_seconds": {"type": "float", "default": 30},
@@ -59,7 +61,11 @@ class ActionModule(ActionBase):
         if fact is None:
             times = Times(float(arguments["poll_seconds"]), float(arguments["margin_seconds"]), float(arguments["lost_seconds"]))
             fact = self._follow(node, started, times, speaks)
-        result.update(changed=False, ansible_facts={"fabric_perftest": fact})
+        perftest, iperf3 = by_tool(fact)
+        facts = {"fabric_perftest": perftest, "fabric_iperf3": iperf3}
+        if arguments["earlier"]:
+            facts = {"fabric_perftest": after(plain(arguments["earlier"]), perftest)}
+        result.update(changed=False, ansible_facts=facts)
         return result
 
     def _without_job(self, node: str, started: dict[str, Any]) -> dict[str, Any] | None:
@@ -78,7 +84,8 @@ class ActionModule(ActionBase):
         began = time.monotonic()
         until = began + float(started["deadline_seconds"]) + times.margin
         lost_at = until
-        quiet = not sys.stdout.isatty() or os.environ.get("CI", "").lower() in ("true", "1")
+        in_ci = os.environ.get("CI", "").lower() in ("true", "1")
+        quiet = in_ci or not sys.stdout.isatty()
         shown, dead, failures, trouble = "", 0, 0, "its job never answered"
         look: Look | None = None
         while time.monotonic() < until:
@@ -105,7 +112,7 @@ class ActionModule(ActionBase):
                 message = f"the job on {node} (process {pid}) died before it was done; job.log beside {folder} may say why"
                 return without_result(run, node, "lost", message, look.result)
             lost_at = min(until, time.monotonic() + lost_after(look.progress, times.lost))
-            if look.progress is not None and speaks:
+            if look.progress is not None and speaks and not in_ci:
                 shown = self._show(look.progress, shown, quiet)
             time.sleep(next_look(look.progress, times.poll, quiet) if look.alive else 0.5)
         message = f"no result came from {node} within {time.monotonic() - began:.0f} s: {trouble}"

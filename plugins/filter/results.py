@@ -10,8 +10,9 @@ short_description: Gather what was planned, observed and measured in a run
 version_added: "0.1.0"
 author: dgxspark.fabric contributors (@dgxspark)
 description:
-  - Takes the facts C(fabric_plan), C(fabric_node), C(fabric_paths), C(fabric_perftest), C(fabric_iperf3), C(fabric_nccl), C(fabric_drift)
-    and C(fabric_lost) of all hosts and returns them as one value, the input of P(dgxspark.fabric.judge#filter) and of M(dgxspark.fabric.report).
+  - Takes the facts C(fabric_plan), C(fabric_node), C(fabric_paths), C(fabric_perftest), C(fabric_iperf3), C(fabric_diagnosis), C(fabric_nccl),
+    C(fabric_drift) and C(fabric_lost) of all hosts and returns them as one value, the input of P(dgxspark.fabric.judge#filter) and of
+    M(dgxspark.fabric.report).
   - Hosts without C(fabric_node) count as unreachable, hosts that are not among O(tested) as not tested.
 positional: hosts
 options:

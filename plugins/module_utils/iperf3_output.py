@@ -41,8 +41,13 @@ class Iperf3Output:
     @property
     def one_thread(self) -> bool:
         """Tell whether this version serves all streams in one thread (before 3.16): a low figure may be the tool's."""
-        parts = [int(part) for part in (self.version or "").split(".")[:2] if part.isdigit()]
-        return len(parts) == 2 and tuple(parts) < (3, 16)
+        return one_thread(self.version or "")
+
+
+def one_thread(version: str) -> bool:
+    """Tell whether this version of iperf3 serves all streams in one thread, as all before 3.16 do."""
+    parts = tuple(int(part) for part in version.split(".")[:2] if part.isascii() and part.isdigit())
+    return len(parts) == 2 and parts < (3, 16)
 
 
 def looks_like(document: t.Any) -> bool:

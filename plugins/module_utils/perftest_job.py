@@ -20,7 +20,7 @@ from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import command as programs, job_state, perftest_output, perftest_record, rdma_users
 from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_contact import Contact
-from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_spec import JobSpec, LoadTest
+from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_spec import TCP_TOOL, JobSpec, LoadTest
 from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_test import Patience, StartGate, Surroundings, TestEnd
 from ansible_collections.dgxspark.fabric.plugins.module_utils.rendezvous import Rendezvous, Timing
 from ansible_collections.dgxspark.fabric.plugins.module_utils.rendezvous_protocol import EndState
@@ -61,6 +61,7 @@ class PerftestJob:
         self._version: str | None = None
         self._began = time.monotonic()
         self._spent: list[float] = []
+        self._wanted: list[int] = []
 
     def open(self) -> None:
         """Make the state folder, the remains of earlier runs gone, and open the control port; raises OSError."""
@@ -116,7 +117,7 @@ class PerftestJob:
             tests = rounds.get(number)
             if not tests:
                 continue
-            self._write_progress(number, max(test.concurrent for test in tests))
+            self._write_progress(number, max(test.concurrent for test in tests), ", ".join(dict.fromkeys(test.stage for test in tests if test.stage)))
             began = time.monotonic()
             gate = StartGate(sum(test.role == "client" for test in tests), self.machine.patience.start_together)
             threads = [threading.Thread(target=self._one, args=(test, around, gate), name=test.id, daemon=True) for test in tests]
@@ -125,11 +126,12 @@ class PerftestJob:
             for thread in threads:
                 thread.join()
             self._spent.append(min(time.monotonic() - began, self._since_last_start(tests)))
+            self._wanted.append(self.job.seconds_of(number))
             self.folder.write(job_state.RESULT, self.result())
         asking.join(timeout=5)
         with self._lock:
             for record in self._records.values():
-                record["version"] = self._version
+                record["version"] = record["version"] or (None if record["tool"] == TCP_TOOL else self._version)
         self._status = "done"
 
     def _since_last_start(self, tests: list[LoadTest]) -> float:
@@ -158,7 +160,7 @@ class PerftestJob:
             outcome, attempts = perftest_record.Outcome("failed", "node_error", f"{self.job.node}: {error}"), 1
             self.rendezvous.publish(test.peer, f"{test.id}/1", EndState("finished", "failed", "node_error", outcome.message))
         with self._lock:
-            self._records[test.id] = perftest_record.record(test, outcome, self._version, attempts)
+            self._records[test.id] = perftest_record.record(test, outcome, attempts)
 
     def _refuse(self, busy: str) -> None:
         """Do not measure, and tell the peers at once: they shall not wait."""
@@ -192,7 +194,7 @@ class PerftestJob:
 
     def _ask_version(self) -> None:
         """Find perftest's version: the option exits 1, whatever it prints."""
-        for tool in {test.tool for test in self.job.tests}:
+        for tool in {test.tool for test in self.job.tests if not test.tcp}:
             program = self.machine.find_tool(tool)
             if program is not None:
                 answer = programs.run([program, "-V"], timeout=10)
@@ -209,16 +211,15 @@ class PerftestJob:
             self._tools.remove(tool)
             self.folder.note_processes(os.getpid(), [each.pid for each in self._tools])
 
-    def _write_progress(self, number: int, running: int) -> None:
+    def _write_progress(self, number: int, running: int, what: str = "") -> None:
         """Keep where the job stands; the result goes first, so that "done" means that it is there."""
         if self._status != "running":
             self.folder.write(job_state.RESULT, self.result())
-        seconds = max([0, *(test.seconds for test in self.job.tests)]) + TEST_OVERHEAD
-        each = sum(self._spent) / len(self._spent) if self._spent else seconds
-        left = each * (self.job.rounds - number) if self._status == "running" else 0.0
+        overhead = max(0.0, sum(self._spent) - sum(self._wanted)) / len(self._spent) if self._spent else TEST_OVERHEAD
+        left = sum(self.job.seconds_of(rest) + overhead for rest in range(number, self.job.rounds)) if self._status == "running" else 0.0
         self.folder.write(job_state.PROGRESS, {
             "run": self.job.run, "node": self.job.node, "status": self._status, "round": min(number + 1, self.job.rounds), "rounds": self.job.rounds,
-            "running": running, "seconds_left": round(left, 1), "pid": os.getpid()})
+            "running": running, "what": what, "seconds_left": round(left, 1), "pid": os.getpid()})
 
 
 def _step_of(tests: Mapping[str, EndState]) -> int:

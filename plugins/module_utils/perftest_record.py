@@ -17,6 +17,8 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_spec impo
 GENERIC = ("peer_lost", "no_output", "zero_row", "exit_status", "peer_ended")
 #: What a record without a measurement holds.
 NO_NUMBERS: dict[str, Any] = {"gbps": None, "peak_gbps": None, "message_rate_mpps": None, "latency_us": None}
+#: What a TCP test tells besides.
+TCP_NUMBERS: dict[str, Any] = {"streams": None, "sent_gbps": None, "retransmits": None, "path_mtu_bytes": None, "mean_rtt_us": None}
 
 
 @dataclasses.dataclass(slots=True)
@@ -32,7 +34,9 @@ class Outcome:
 
 def empty(test: LoadTest) -> dict[str, Any]:
     """Return the record of a test of which nothing is known yet."""
+    more = {**TCP_NUMBERS, "streams": test.streams} if test.tcp else {}
     return {
+        "tool": test.tool or None, "stage": test.stage or None, **more,
         "id": test.id, "role": test.role, "round": test.round, "peer": test.peer, "status": "not_run", "error": None, "message": None,
         **NO_NUMBERS, "size_bytes": None, "iterations": None,
         "rdma_mtu": None, "gid_index": None, "gid_ipv4": None, "peer_gid_ipv4": None, "device": test.device, "interface": test.interface,
@@ -47,10 +51,9 @@ def left_out(known: Mapping[str, Any]) -> dict[str, Any]:
     return {**nothing, "device": None, "interface": None, "role": None, "peer": None, "round": None, **known, "status": "not_run"}
 
 
-def record(test: LoadTest, outcome: Outcome, version: str | None, attempts: int) -> dict[str, Any]:
+def record(test: LoadTest, outcome: Outcome, attempts: int) -> dict[str, Any]:
     """Return the record of a test that has ended."""
-    return {**empty(test), **outcome.details, "status": outcome.status, "error": outcome.error, "message": outcome.message,
-            "version": version, "attempts": attempts}
+    return {**empty(test), **outcome.details, "status": outcome.status, "error": outcome.error, "message": outcome.message, "attempts": attempts}
 
 
 def read_run(test: LoadTest, stdout: str, stderr: str, exit_code: int | None) -> Outcome:

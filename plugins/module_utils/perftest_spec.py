@@ -16,6 +16,8 @@ from typing import Any
 
 BANDWIDTH_TOOLS = ("ib_write_bw", "ib_read_bw", "ib_send_bw")
 LATENCY_TOOLS = ("ib_write_lat", "ib_read_lat", "ib_send_lat")
+TCP_TOOL = "iperf3"
+TOOLS = (*BANDWIDTH_TOOLS, *LATENCY_TOOLS, TCP_TOOL)
 ROLES = ("client", "server")
 #: The name becomes part of a path on the node.
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{5,127}", re.ASCII)
@@ -33,7 +35,7 @@ class LoadTest:
     ``address`` is the own address on the fabric, which chooses the GID. ``server_address`` is the server's
     management address: there the tools exchange their parameters. ``seconds`` is the time of data transfer.
     ``qp_timeout`` is the exponent n of the time to wait for an acknowledgement, 4.096 us x 2^n (InfiniBand's
-    Local ACK Timeout).
+    Local ACK Timeout). ``streams`` is for TCP alone. ``stage`` names the kind of test in words.
     """
 
     id: str
@@ -54,6 +56,13 @@ class LoadTest:
     queue_pairs: int | None = None
     iterations: int | None = None
     qp_timeout: int | None = None
+    streams: int | None = None
+    stage: str = ""
+
+    @property
+    def tcp(self) -> bool:
+        """Tell whether this is a TCP test: no RDMA device has a part in it."""
+        return self.tool == TCP_TOOL
 
     @property
     def latency(self) -> bool:
@@ -91,6 +100,11 @@ class JobSpec:
         """RDMA devices that the job uses."""
         return frozenset(test.device for test in self.tests)
 
+    def seconds_of(self, number: int) -> int:
+        """Return the seconds of data in a round; of one that others alone have tests in, the longest it may be."""
+        mine = [test.seconds for test in self.tests if test.round == number]
+        return max(mine or [0, *(test.seconds for test in self.tests)])
+
 
 def parse_job(data: Mapping[str, Any]) -> JobSpec:
     """Check a job and give it types; raises JobInputError."""
@@ -122,7 +136,7 @@ def default_deadline(tests: Iterable[LoadTest], rounds: int, start_skew: float, 
 
 
 def command(test: LoadTest, program: str, gid_index: int) -> list[str]:
-    """Return the command line of one end of a test.
+    """Return the command line of one end of an RDMA test.
 
     The parameters travel over TCP to the server's management address, so that a cut cable does not look like
     an absent node; device and GID index choose the data path. ``-F`` keeps CPU frequency warnings quiet.
@@ -147,8 +161,8 @@ def _test(data: Any, index: int) -> LoadTest:
     role, tool = _text(data, "role", where), _text(data, "tool", where)
     if role not in ROLES:
         raise JobInputError(f"{where}.role: {role!r}, expected client or server")
-    if tool not in BANDWIDTH_TOOLS + LATENCY_TOOLS:
-        raise JobInputError(f"{where}.tool: {tool!r}, expected one of {', '.join(BANDWIDTH_TOOLS + LATENCY_TOOLS)}")
+    if tool not in TOOLS:
+        raise JobInputError(f"{where}.tool: {tool!r}, expected one of {', '.join(TOOLS)}")
     words = {name: _text(data, name, where) for name in ("id", "peer", "device", "interface", "address", "peer_address", "server_address")}
     return LoadTest(
         role=role, tool=tool, **words,
@@ -158,7 +172,9 @@ def _test(data: Any, index: int) -> LoadTest:
         size_bytes=_integer(data, "size_bytes", where, 1, 2**30, 0) or None,
         queue_pairs=_integer(data, "queue_pairs", where, 1, 1024, 0) or None,
         iterations=_integer(data, "iterations", where, 5, 10**8, 0) or None,
-        qp_timeout=_integer(data, "qp_timeout", where, 1, 31, 0) or None)
+        qp_timeout=_integer(data, "qp_timeout", where, 1, 31, 0) or None,
+        streams=_integer(data, "streams", where, 1, 128, 0) or None,
+        stage=_text(data, "stage", where) if data.get("stage") else "")
 
 
 def _plain_record(record: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from ansible_collections.dgxspark.fabric.plugins.module_utils import device_state, listening_socket, perftest_record
+from ansible_collections.dgxspark.fabric.plugins.module_utils import device_state, iperf3_run, listening_socket, perftest_record
 from ansible_collections.dgxspark.fabric.plugins.module_utils.job_state import StateFolder
 from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_contact import Contact, TestEnded
 from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_errors import CLOCK_UNSTABLE, COMPLETION_NAMES
@@ -28,7 +28,6 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils.sysfs import Tree
 from ansible_collections.dgxspark.fabric.plugins.module_utils.tool_process import ToolProcess
 
 ATTEMPTS = 2
-#: Errors of a single work request, which a passing disturbance can cause as well as a fault.
 #: Errors that may pass: completion errors, and a clock that the tool could not calibrate.
 PASSING_ERRORS = ("completion_error", CLOCK_UNSTABLE, *(name for name, dummy in COMPLETION_NAMES.values()))
 FIREWALL = "a firewall on the management network {} it; open the ports from fabric_test_port_base up there"
@@ -145,12 +144,12 @@ class TestEnd:
                 self._await_listening()
             self._publish(key, EndState("running" if self.client else "listening"))
             code = self._watch(key)
-            outcome = self._refused(perftest_record.read_run(self.test, *self._output(), code))
+            outcome = self._refused(self._read(code))
         except TestEnded as ended:
             outcome = Outcome(ended.status, ended.error, ended.message)
             if self._tool is not None:
                 self._tool.end()
-                outcome.details = perftest_record.read_run(self.test, *self._output(), self._tool.exit_code).details
+                outcome.details = self._read(self._tool.exit_code).details
                 outcome.details |= perftest_record.NO_NUMBERS
         finally:
             if not self._passed_gate:
@@ -170,13 +169,16 @@ class TestEnd:
         outcome.details = {**self._details, **outcome.details}
         return outcome
 
-    def _prepare(self) -> tuple[str, device_state.DeviceState, int]:
-        """Look at the own end: tool, device, port, GID of the planned address."""
+    def _prepare(self) -> tuple[str, device_state.DeviceState, int | None]:
+        """Look at the own end: tool, device, port, GID of the planned address; a TCP test needs none of the last three."""
         test, node = self.test, self.around.job.node
         program = self.around.find_tool(test.tool)
         if program is None:
-            raise TestEnded("failed", "tool_missing", f"{test.tool} is not installed on {node}: install the package perftest there "
+            package = test.tool if test.tcp else "perftest"
+            raise TestEnded("failed", "tool_missing", f"{test.tool} is not installed on {node}: install the package {package} there "
                             "(fabric_packages does)")
+        if test.tcp:
+            return program, device_state.look(self.around.tree, test.device, test.interface), None
         until = time.monotonic() + self.around.patience.gid
         while True:
             state = device_state.look(self.around.tree, test.device, test.interface)
@@ -212,8 +214,8 @@ class TestEnd:
         if time.monotonic() > self.around.job_until:
             raise TestEnded("not_run", "job_deadline", f"the job's deadline came while {self.test.peer} was still at other tests")
 
-    def _start(self, program: str, index: int) -> None:
-        line = command(self.test, program, index)
+    def _start(self, program: str, index: int | None) -> None:
+        line = iperf3_run.command(self.test, program) if index is None else command(self.test, program, index)
         self._details["command"] = line
         self._details["started"] = time.time()
         try:
@@ -227,7 +229,7 @@ class TestEnd:
         tool, until = self._running(), time.monotonic() + self.around.patience.listen
         while not listening_socket.listens(tool.pid, self.test.port):
             if tool.exit_code is not None:
-                outcome = perftest_record.read_run(self.test, *self._output(), tool.exit_code)
+                outcome = self._read(tool.exit_code)
                 raise TestEnded("failed", outcome.error or "no_output", outcome.message or f"{self.test.tool} ended before it listened")
             if time.monotonic() > until:
                 raise TestEnded("timeout", "not_listening", f"{self.test.tool} did not listen on port {self.test.port} "
@@ -272,19 +274,27 @@ class TestEnd:
             if not served and now - client_started > patience.connect:
                 served = not self._nobody_came(tool)
             if not served and now - client_started > patience.connect:
-                raise TestEnded("control_blocked", "test_port_blocked", f"{test.tool} listens on TCP {test.server_address} port {test.port}, but nothing of "
-                                f"{test.peer} arrived there: {FIREWALL.format('drops')}")
+                raise self._nothing_arrived()
             if now - client_started > limit + (0 if self.client else patience.peer_end):
-                raise TestEnded("timeout", "hang", f"{test.tool} did not end within {limit:g} s ({test.seconds} s of data wanted): "
-                                "the parameters were exchanged, but no RDMA traffic completes")
+                stands = "the connection stands, but its data does not arrive" if test.tcp else "the parameters were exchanged, but no RDMA traffic completes"
+                raise TestEnded("timeout", "hang", f"{test.tool} did not end within {limit:g} s ({test.seconds} s of data wanted): {stands}")
 
     def _refused(self, outcome: Outcome) -> Outcome:
         """Name the firewall when the tool could not connect to a server that listens."""
-        if self.client and outcome.error == "connect_failed":
+        if self.client and outcome.error == "connect_failed" and not self.test.tcp:
             outcome.status, outcome.error = "control_blocked", "test_port_blocked"
             outcome.message = (f"{self.test.tool} on {self.test.peer} listened on TCP {self.test.server_address} port {self.test.port}, but the connection "
                                f"was not accepted: {FIREWALL.format('rejects')} ({outcome.message})")
         return outcome
+
+    def _nothing_arrived(self) -> TestEnded:
+        """Say whose fault it is that no client came: of the management network, or with TCP, which takes the fabric, of the path."""
+        test = self.test
+        if test.tcp:
+            return TestEnded("failed", "fabric_tcp_dead", f"{test.tool} listens on {test.address} port {test.port}, {test.peer} has started its "
+                             "client, but nothing arrives over the fabric: cable, address or a firewall on the fabric interfaces")
+        return TestEnded("control_blocked", "test_port_blocked", f"{test.tool} listens on TCP {test.server_address} port {test.port}, but nothing of "
+                         f"{test.peer} arrived there: {FIREWALL.format('drops')}")
 
     def _nobody_came(self, tool: ToolProcess) -> bool:
         """Tell whether our server still listens with nobody connected; it closes that socket once it has its client."""
@@ -303,6 +313,10 @@ class TestEnd:
         if self._tool is None:
             raise TestEnded("failed", "tool_missing", f"{self.test.tool} was not started")
         return self._tool
+
+    def _read(self, code: int | None) -> Outcome:
+        """Judge what our tool printed."""
+        return (iperf3_run if self.test.tcp else perftest_record).read_run(self.test, *self._output(), code)
 
     def _output(self) -> tuple[str, str]:
         return self._tool.output() if self._tool is not None else ("", "")

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: perftest
-short_description: Start a node's share of the cluster-wide RDMA load test
+short_description: Start a node's share of the cluster-wide load tests, RDMA and TCP
 version_added: "0.1.0"
 author: dgxspark.fabric contributors (@dgxspark)
 description:
-  - Starts a job on the node that walks through the node's tests, round by round, with C(ib_write_bw) and its kin, and returns at once.
+  - Starts a job on the node that walks through the node's tests, round by round, with C(ib_write_bw) and its kin and with C(iperf3), and returns
+    at once.
     The job goes on when the connection is lost, keeps its results below O(state_directory), and ends by itself at its deadline.
   - Every node gets a job of its own by the filter P(dgxspark.fabric.perftest_job#filter). The two ends of a test meet on a TCP connection between their
     management addresses; nothing on the controller, and no ssh between nodes, is needed in between.
@@ -37,7 +38,7 @@ attributes:
     support: none
 notes:
   - Needs root, for the memory limits of RDMA and to see who else uses the devices.
-  - Needs the package C(perftest) on the node. Where it is missing, the tests say so, and the module does not fail.
+  - Needs the packages C(perftest) and C(iperf3) on the node. Where one is missing, its tests say so, and the module does not fail.
 seealso:
   - module: dgxspark.fabric.perftest_collect
 """

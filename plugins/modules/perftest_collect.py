@@ -10,7 +10,8 @@ short_description: Wait for the load tests of the nodes and fetch their results
 version_added: "0.1.0"
 author: dgxspark.fabric contributors (@dgxspark)
 description:
-  - Follows the job that M(dgxspark.fabric.perftest) started on a node, shows round and time left, and returns the results as the fact C(fabric_perftest).
+  - Follows the job that M(dgxspark.fabric.perftest) started on a node, shows what runs, round and time left, and returns the results as the facts
+    C(fabric_perftest) and C(fabric_iperf3). Where the environment says E(CI), nothing is shown.
   - Reads two small files on the node by plain shell commands. A lost connection is tried again until the job should have
     ended and some time more.
   - Never fails because of a node that is gone; its result says V(lost).
@@ -20,6 +21,10 @@ options:
       - What M(dgxspark.fabric.perftest) returned on this host, whatever it was, an unreachable host included.
     type: dict
     required: true
+  earlier:
+    description:
+      - The fact C(fabric_perftest) of a job before this one, whose tests are kept before the new ones. The fact C(fabric_iperf3) stays as it was.
+    type: dict
   poll_seconds:
     description:
       - Time between two looks at a job, at most.
@@ -70,4 +75,10 @@ ansible_facts:
         command line, version, device, GID, RDMA MTU, counter deltas and the tool's last lines.
       type: dict
       returned: always
+    fabric_iperf3:
+      description: >-
+        The same of the TCP tests, with C(streams), C(sent_gbps), C(retransmits), C(path_mtu_bytes) and C(mean_rtt_us); C(gbps) is what the
+        receiver counted.
+      type: dict
+      returned: when O(earlier) is not given
 """

@@ -87,7 +87,7 @@ def edge_facts(plan: Mapping[str, Any], results: Results, limits: Limits) -> dic
         return facts
     lowest, highest = min(figures.values()), max(figures.values())
     facts["percent"] = round(statistics.median(figures.values()), 1)
-    facts["low"] = len(seen) > 1 and LEAST_PERCENT <= lowest and highest < limits.directed and highest <= lowest * (1 + EQUAL_PERCENT / 100)
+    facts["low"] = len(seen) > 1 and LEAST_PERCENT <= lowest and highest < limits.percent["directed"] and highest <= lowest * (1 + EQUAL_PERCENT / 100)
     facts["text"] = f"{number_text(facts['percent'])} % ({number_text(lowest)} to {number_text(highest)} % on {len(seen)} cables)"
     loads = {(cable, rail): rail_load(both[rail]) for cable, both in seen.items() for rail in sorted(both)}
     facts["idle"] = [f"{cable} rail {rail}" for (cable, rail), load in loads.items() if load == "idle"]

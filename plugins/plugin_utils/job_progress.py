@@ -12,6 +12,16 @@ import shlex
 from typing import Any
 
 MARK = "@@fabric@@"
+#: What people read for the kinds of tests.
+STAGE_NAMES = {
+    "directed": "RDMA writes one way",
+    "bidirectional": "RDMA writes both ways",
+    "write_latency": "latency of writes",
+    "send_latency": "latency of sends",
+    "read": "RDMA reads",
+    "send": "RDMA sends",
+    "tcp": "TCP",
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,9 +60,11 @@ def read_look(answer: str, identity: str) -> Look | None:
 
 
 def progress_line(progress: dict[str, Any]) -> str:
-    """Return "round 2 of 5, 6 tests running, about 25 s left"."""
+    """Return "round 2 of 5 (one way, both rails), 6 tests running, about 25 s left"."""
     running = int(progress.get("running") or 0)
-    return (f"round {progress.get('round')} of {progress.get('rounds')}, {running} test{'' if running == 1 else 's'} running, "
+    names = [STAGE_NAMES.get(name, name) for name in str(progress.get("what") or "").split(", ") if name]
+    what = f" ({', '.join(names)})" if names else ""
+    return (f"round {progress.get('round')} of {progress.get('rounds')}{what}, {running} test{'' if running == 1 else 's'} running, "
             f"about {float(progress.get('seconds_left') or 0):.0f} s left")
 
 

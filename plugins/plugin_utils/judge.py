@@ -23,9 +23,14 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.subjects import Cl
 MODES = ("validate", "check")
 INPUTS = ("plan", "nodes", "unreachable", "not_tested", "paths", "perftest", "drift", "mode")
 
-#: Measured by stages that a run may leave out: without them it is judged by the others.
-OPTIONAL_INPUTS = ("neighbours", "iperf3", "nccl")
-BANDWIDTH_RULES = {"directed": "rdma.rail_bandwidth", "bidirectional": "rdma.rail_bidirectional"}
+#: Measured by stages that a run may leave out, or that earlier versions did not have, with what then stands for them.
+OPTIONAL_INPUTS: dict[str, Any] = {"neighbours": {}, "iperf3": {}, "diagnosis": [], "nccl": {}}
+BANDWIDTH_RULES = {
+    "directed": "rdma.rail_bandwidth",
+    "bidirectional": "rdma.rail_bidirectional",
+    "read": "rdma.read_bandwidth",
+    "send": "rdma.send_bandwidth",
+}
 
 #: Layers that provisioning puts right: in check mode their faults are drift, told by the same setting (fabric_drift_fails).
 PROVISIONED_LAYERS = ("address", "path")
@@ -38,22 +43,27 @@ def judge(results: Mapping[str, Any]) -> dict[str, Any]:
     :return: the report's content but for its metadata: the same data, with ``findings``, ``cables`` and ``verdict``
     :raises FabricError: when the input is not complete, or a rule cannot be used
     """
-    data = checked(results)
-    plan = data["plan"]
-    rules = load_rules(plan.get("rules") or [])
-    cluster = Cluster(data, Limits(*(bad_below(rules.get(rule_id)) for rule_id in BANDWIDTH_RULES.values())))
-    raw: list[Finding] = []
-    for subject in cluster.subjects():
-        raw.extend(judge_subject(rules.values(), subject))
-    cable_names = [cable["name"] for cable in plan["cables"]]
-    separate = in_order(hide_above(hide_outranked(raw, rules)), rules, cable_names)
-    findings = in_order(tell_together(separate, rules), rules, cable_names)
+    data, cluster, separate = cluster_and_findings(results)
+    rules = load_rules(data["plan"].get("rules") or [])
+    findings = in_order(tell_together(separate, rules), rules, [cable["name"] for cable in data["plan"]["cables"]])
     return {
         **data,
         "findings": [finding.document() for finding in findings],
         "cables": cables_table(cluster, findings, rules),
         "verdict": verdict(findings, data),
     }
+
+
+def cluster_and_findings(results: Mapping[str, Any]) -> tuple[dict[str, Any], Cluster, list[Finding]]:
+    """Return the checked input, the cluster laid out, and a finding for every check and subject, before any are told together."""
+    data = checked(results)
+    rules = load_rules(data["plan"].get("rules") or [])
+    cluster = Cluster(data, limits_of(rules))
+    raw: list[Finding] = []
+    for subject in cluster.subjects():
+        raw.extend(judge_subject(rules.values(), subject))
+    cable_names = [cable["name"] for cable in data["plan"]["cables"]]
+    return data, cluster, in_order(hide_above(hide_outranked(raw, rules)), rules, cable_names)
 
 
 def checked(results: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,7 +76,12 @@ def checked(results: Mapping[str, Any]) -> dict[str, Any]:
         raise FabricError("judge: plan is empty: no host has fabric_plan. Run the role dgxspark.fabric.plan first.")
     if data["mode"] not in MODES:
         raise FabricError(f"judge: mode is {shown(data['mode'])}, expected one of {', '.join(MODES)}.")
-    return {**{name: data[name] for name in INPUTS}, **{name: data.get(name) or {} for name in OPTIONAL_INPUTS}}
+    return {**{name: data[name] for name in INPUTS}, **{name: data.get(name) or nothing for name, nothing in OPTIONAL_INPUTS.items()}}
+
+
+def limits_of(rules: Mapping[str, Rule]) -> Limits:
+    """Return below what a bandwidth counts as bad, by stage."""
+    return Limits({stage: bad_below(rules.get(rule_id)) for stage, rule_id in BANDWIDTH_RULES.items()})
 
 
 def bad_below(rule: Rule | None) -> float:
@@ -91,8 +106,16 @@ def cables_table(cluster: Cluster, findings: Iterable[Finding], rules: Mapping[s
             key = (cable["name"], rail)
             below = broken.get(key)
             hidden = below is not None and LAYERS.index(below.layer) < LAYERS.index("rdma")
-            measurements = [measurement(result, rules, hidden) for result in cluster.results.get(key, [])]
-            rails[rail] = {**rail_verdict(by_rail[key], below, cluster.data["mode"]), "measurements": measurements}
+            rails[rail] = {
+                **rail_verdict(by_rail[key], below, cluster.data["mode"]),
+                "measurements": [measurement(result, rules, hidden) for result in cluster.results.get(key, [])],
+                "further": [further(result, rules, hidden) for results in (cluster.further, cluster.tcp) for result in results.get(key, [])],
+                "retests": [
+                    {**further(again, rules, hidden), "of": result["test"], "kind": again["kind"]}
+                    for result in cluster.results.get(key, []) + cluster.further.get(key, [])
+                    for again in cluster.retests.get(result["test"], [])
+                ],
+            }
         table.append({"name": cable["name"], "status": worst(row["status"] for row in rails.values()), "rails": rails})
     return table
 
@@ -114,14 +137,14 @@ def rail_verdict(findings: list[Finding], below: Finding | None, mode: str) -> d
 
 def measurement(result: Mapping[str, Any], rules: Mapping[str, Rule], hidden: bool) -> dict[str, Any]:
     """Return one load test of a rail as the report has it."""
-    rule = rules.get(BANDWIDTH_RULES[result["stage"]])
+    rule = rules.get(BANDWIDTH_RULES.get(result["stage"], ""))
     message = result["message"]
-    if result["blamed"] is not None:
+    if result.get("blamed") is not None:
         status, message = "skip", f"counted at cable {result['blamed']}"
     elif result["state"] == "excluded" or hidden:
         status = "skip"
     elif result["state"] == "ok":
-        status = limit_status(rule, result["percent"]) if rule is not None else "skip"
+        status = limit_status(rule, result["percent"]) if rule is not None else "pass" if result["stage"] not in BANDWIDTH_RULES else "skip"
     else:
         status = "unknown" if result["state"] in ("missing", "void") else "fail"
     return {
@@ -136,6 +159,16 @@ def measurement(result: Mapping[str, Any], rules: Mapping[str, Rule], hidden: bo
         "status": status,
         "message": message,
         "evidence": result["evidence"],
+    }
+
+
+def further(result: Mapping[str, Any], rules: Mapping[str, Rule], hidden: bool) -> dict[str, Any]:
+    """Return a test besides the screening as the report has it: of latency, read, send, TCP, or a repetition."""
+    return {
+        **measurement(result, rules, hidden or result.get("blamed") is not None),
+        "latency_us": result["latency_us"],
+        "streams": result["streams"],
+        "with_twin": result["with_twin"],
     }
 
 

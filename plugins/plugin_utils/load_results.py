@@ -27,12 +27,19 @@ EVIDENCE_KEYS = (
     "version",
     "size_bytes",
     "iterations",
+    "streams",
+    "sent_gbps",
+    "retransmits",
+    "path_mtu_bytes",
+    "mean_rtt_us",
     "rdma_mtu",
     "gid_index",
     "gid_ipv4",
     "peer_gid_ipv4",
     "peak_gbps",
     "message_rate_mpps",
+    "latency_us",
+    "attempts",
     "exit_code",
     "started",
     "ended",
@@ -52,7 +59,8 @@ def records_by_test(perftest: Mapping[str, Any]) -> dict[tuple[str, str], Mappin
 def load_result(test: Mapping[str, Any], records: Mapping[tuple[str, str], Mapping[str, Any]], excluded: Mapping[str, str]) -> dict[str, Any]:
     """Return what came of one planned test."""
     client, server = test["client"], test["server"]
-    arrow = "<->" if test["bidirectional"] else "->"
+    latency = test["stage"].endswith("latency")
+    arrow = "<->" if test["bidirectional"] or latency else "<-" if test["stage"] == "read" else "->"
     result = {
         "test": test["id"],
         "stage": test["stage"],
@@ -63,10 +71,14 @@ def load_result(test: Mapping[str, Any], records: Mapping[tuple[str, str], Mappi
         "server": server,
         "name": f"{client} {arrow} {server}",
         "expected_gbps": test["expected_gbps"],
+        "streams": test.get("streams"),
+        "with_twin": bool(test.get("with_twin")),
         "gbps": None,
         "percent": None,
+        "latency_us": None,
         "state": "missing",
         "message": "",
+        "error": None,
         "guilty_node": None,
         "rdma_mtu": None,
         "wrong_gid": [],
@@ -84,7 +96,7 @@ def load_result(test: Mapping[str, Any], records: Mapping[tuple[str, str], Mappi
         for node, record in ((client, mine), (server, theirs)):
             if record is not None and record.get("status") == status:
                 zero = record.get("error") == "zero_row"
-                trouble = {"state": "zero" if zero else status, "message": trouble_text(node, record)}
+                trouble = {"state": "zero" if zero else status, "message": trouble_text(node, record), "error": record.get("error")}
                 return {**result, **trouble, "guilty_node": guilty(node, record, test)}
     return {**result, **figure_of(test, mine, theirs)}
 
@@ -92,6 +104,9 @@ def load_result(test: Mapping[str, Any], records: Mapping[tuple[str, str], Mappi
 def figure_of(test: Mapping[str, Any], mine: Mapping[str, Any] | None, theirs: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return state and figures of a test that no end complains about."""
     done = [record for record in (mine, theirs) if record is not None and record.get("status") == "ok"]
+    latency = next((record["latency_us"] for record in done if record.get("latency_us")), None)
+    if latency is not None and test["stage"].endswith("latency"):
+        return {"state": "ok", "latency_us": dict(latency)}
     gbps = next((record["gbps"] for record in done if record.get("gbps") is not None), None)
     if gbps is None:
         texts = [record.get("message") for record in (mine, theirs) if record is not None and record.get("message")]
@@ -113,10 +128,13 @@ def trouble_text(node: str, record: Mapping[str, Any]) -> str:
 
 
 def guilty(node: str, record: Mapping[str, Any], test: Mapping[str, Any]) -> str | None:
-    """Return the node to look at when the two ends could not meet.
+    """Return the node to look at when the two ends could not meet, or the one that lacks the tool.
 
     A control port is closed at the end that the complaining one dials, the tool's own port always at the server.
     """
+    if record.get("error") == "tool_missing":
+        other = test["server"] if node == test["client"] else test["client"]
+        return other if str(record.get("message")).startswith(f"{other} says") else node
     if record["status"] == "control_blocked" and record.get("error") == "test_port_blocked":
         return test["server"]
     if record["status"] in ("control_blocked", "peer_absent"):

@@ -5,7 +5,7 @@
 """Measurements that are a row of figures: NCCL by message size, TCP by number of streams, as the stored records have them.
 
 NCCL's records are runs with the fields of ``nccl_tests_output.Run``, under ``runs`` of the node that launched them. TCP's are one entry a test and end
-under ``tests`` of each node, with the fields of ``iperf3_output.Iperf3Output``; the plan's test of the same ``id`` says between whom.
+under ``tests`` of each node, as ``perftest_collect`` returns them in ``fabric_iperf3``; the plan's further test of the same ``id`` says between whom.
 A record without a figure leaves no point.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 
@@ -85,29 +85,41 @@ def sweep_row(row: Mapping[str, Any]) -> tuple[int, float, float] | None:
 
 
 def rungs(report: Mapping[str, Any]) -> list[Rung]:
-    """Return the TCP tests that have figures, one a test, in the order of the plan's nodes."""
-    planned = {test["id"]: test for test in report["plan"]["tests"]}
-    found: dict[tuple[str, str, str, int], Rung] = {}
-    for record in tcp_records(report):
-        test = {**planned.get(record.get("id"), {}), **{key: value for key, value in record.items() if value is not None}}
-        gbps, streams = test.get("received_gbps"), test.get("streams")
-        if test.get("error") or not is_figure(gbps) or gbps <= 0 or not is_figure(streams) or not (test.get("client") and test.get("server")):
+    """Return the TCP tests that have figures, in the order of the plan; the two tests of a cable whose rails ran at once are one."""
+    figures = {record["id"]: record for record in tcp_records(report) if record.get("role") == "client" and has_rate(record)}
+    found: list[Rung] = []
+    twins: dict[tuple[str, str, int, int], list[Mapping[str, Any]]] = {}
+    for test in report["plan"].get("further_tests") or []:
+        if test["stage"] != "tcp":
             continue
-        expected = test.get("expected_gbps")
-        rung = Rung(
-            client=str(test["client"]),
-            server=str(test["server"]),
-            rail=str(test.get("rail") or "both"),
-            streams=int(streams),
-            gbps=float(gbps),
-            expected_gbps=float(expected) if is_figure(expected) and expected > 0 else None,
-            retransmits=test.get("retransmits"),
-        )
-        key = (rung.client, rung.server, rung.rail, rung.streams)
-        # Of a repeated test the lowest figure counts.
-        if key not in found or rung.gbps < found[key].gbps:
-            found[key] = rung
-    return list(found.values())
+        if not test["with_twin"]:
+            found += [rung(test["rail"], [test], figures)] if test["id"] in figures else []
+            continue
+        pair = twins.setdefault((test["client"], test["server"], test["streams"], test["round"]), [])
+        pair.append(test)
+        if len(pair) == 2 and all(one["id"] in figures for one in pair):
+            found.append(rung("both", pair, figures))
+    return found
+
+
+def rung(rail: str, tests: Sequence[Mapping[str, Any]], figures: Mapping[str, Mapping[str, Any]]) -> Rung:
+    """Return what tests that ran at once carried together."""
+    expected = [float(test["expected_gbps"]) for test in tests if test["expected_gbps"]]
+    again = [figures[test["id"]].get("retransmits") for test in tests]
+    return Rung(
+        client=tests[0]["client"],
+        server=tests[0]["server"],
+        rail=rail,
+        streams=int(tests[0]["streams"]),
+        gbps=sum(float(figures[test["id"]]["gbps"]) for test in tests),
+        expected_gbps=sum(expected) if len(expected) == len(tests) else None,
+        retransmits=sum(again) if None not in again else None,
+    )
+
+
+def has_rate(record: Mapping[str, Any]) -> bool:
+    """Tell whether a record of a TCP test is a figure."""
+    return record.get("status") == "ok" and is_figure(record.get("gbps")) and record["gbps"] > 0
 
 
 def tcp_records(report: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

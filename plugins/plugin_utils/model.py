@@ -38,6 +38,13 @@ class Settings:
     rail_bidirectional_gbps: Rates | None
     test_seconds: int
     test_qp_timeout: int | None
+    test_size_bytes: int | None
+    test_queue_pairs: int | None
+    rdma_tests: tuple[str, ...]
+    latency_iterations: int
+    iperf3_streams: tuple[int, ...]
+    iperf3_seconds: int
+    test_repeats: int
     max_concurrent_tests: int | None
     switch_pairs: str
     control_port: int

@@ -39,30 +39,32 @@ def make_job(plan: Mapping[str, Any], node: str, seen: Mapping[str, SeenNode], r
         raise FabricError(f"{node} has no management address: set fabric_management_interface or fabric_management_address for it")
     # A limit on tests at once holds for the whole cluster: nodes that share no test must keep step too.
     in_step = (plan.get("settings") or {}).get("fabric_max_concurrent_tests") is not None
-    reasons = {test["id"]: obstacle(test, seen) for test in plan["tests"]}
-    at_once = Counter(test["round"] for test in plan["tests"] if reasons[test["id"]] is None)
+    planned = [*plan["tests"], *(plan.get("further_tests") or [])]
+    reasons = {test["id"]: obstacle(test, seen) for test in planned}
+    at_once = Counter(test["round"] for test in planned if reasons[test["id"]] is None)
     tests, not_run, peers = [], [], {}
     if in_step:
-        runnable = [test for test in plan["tests"] if reasons[test["id"]] is None]
+        runnable = [test for test in planned if reasons[test["id"]] is None]
         names = dict.fromkeys(name for test in runnable for name in (test["client"], test["server"]) if name != node)
         peers = {name: {"address": seen[name].management} for name in names}
-    for test in plan["tests"]:
+    for test in planned:
         if node not in (test["client"], test["server"]):
             continue
         role, other = ("client", "server") if node == test["client"] else ("server", "client")
         reason = reasons[test["id"]]
         common = {"id": test["id"], "round": test["round"], "role": role, "peer": test[other],
-                  "device": test[f"{role}_device"], "interface": test[f"{role}_interface"]}
+                  "device": test[f"{role}_device"], "interface": test[f"{role}_interface"], "tool": test["tool"], "stage": test["stage"]}
         if reason is not None:
             not_run.append({**common, "error": reason[0], "message": reason[1]})
             continue
         peers[test[other]] = {"address": seen[test[other]].management}
         tests.append({
-            **common, "tool": test["tool"], "address": test[f"{role}_address"], "peer_address": test[f"{other}_address"],
+            **common, "address": test[f"{role}_address"], "peer_address": test[f"{other}_address"],
             "server_address": seen[test["server"]].management, "port": test["port"], "seconds": test["seconds"],
             "bidirectional": test["bidirectional"], "concurrent": at_once[test["round"]],
-            **{name: test[name] for name in ("size_bytes", "queue_pairs", "iterations", "qp_timeout") if test.get(name)}})
-    job = {"run": run, "node": node, "control_address": seen[node].management, "control_port": plan["control_port"], "rounds": plan["rounds"],
+            **{name: test[name] for name in ("size_bytes", "queue_pairs", "iterations", "qp_timeout", "streams") if test.get(name)}})
+    job = {"run": run, "node": node, "control_address": seen[node].management, "control_port": plan["control_port"],
+           "rounds": plan["rounds"] + (plan.get("further_rounds") or 0),
            "start_skew_seconds": float(start_skew_seconds), "force_busy": bool(plan["force_busy"]), "in_step": in_step,
            "peers": peers, "tests": tests, "not_run": not_run}
     return job if grace_seconds is None else {**job, "grace_seconds": float(grace_seconds)}

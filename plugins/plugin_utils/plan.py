@@ -22,7 +22,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.nccl_environment i
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.netplan_document import build_netplan
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plan_notes import build_notes
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rates import rates_document, rdma_mtu
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.test_list import build_tests
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.test_list import build_further_tests, build_tests
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.topology import build_topology
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.variables import PREFIX
 
@@ -33,6 +33,7 @@ COPIED_SETTINGS = (
     "control_port",
     "test_port_base",
     "test_seconds",
+    "test_repeats",
     "netplan_optional",
     "netplan_renderer",
     "force_busy",
@@ -54,6 +55,7 @@ def make_plan(hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     topology = build_topology(inventory)
     segments = build_segments(inventory, topology)
     tests, rounds = build_tests(inventory, topology, segments)
+    further, further_rounds = build_further_tests(inventory, topology, segments, rounds)
     settings = inventory.settings
     least = least_version(topology, segments)
     return {
@@ -72,6 +74,8 @@ def make_plan(hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         "expected": rates_document(settings),
         "tests": tests,
         "rounds": rounds,
+        "further_tests": further,
+        "further_rounds": further_rounds,
         "settings": _settings(settings),
         "notes": build_notes(inventory, topology, segments, least),
     }

@@ -10,6 +10,7 @@ Sources: the RoCE v2 frame (82 bytes round each payload on the wire), PCIe Gen5 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.model import Rates, Settings
@@ -19,6 +20,10 @@ ROCE_HEADERS = 40 + 8 + 12 + 4 + 28 + 4
 """Bytes that the kernel's iboe_get_mtu sets aside in a netdev's MTU: GRH, UDP, BTH, XRC, atomic header, ICRC."""
 WIRE_OVERHEAD = 20 + 14 + 20 + 8 + 12 + 4 + 4
 """Bytes on the wire beside each RDMA payload: preamble and gap, Ethernet, IPv4, UDP, BTH, ICRC, FCS."""
+TCP_WIRE_OVERHEAD = 20 + 14 + 4
+"""Bytes on the wire beside each IP packet: preamble and gap, Ethernet, FCS."""
+TCP_HEADERS = 20 + 20 + 12
+"""Bytes of each IP packet that are no payload: IPv4, TCP, its time stamps."""
 PCIE_GEN5_X4_GBPS = 32 * 4 * 128 / 130
 """Raw rate of PCIe Gen5 x4: 32 GT/s a lane, four lanes, 128b/130b encoding."""
 TLP_OVERHEAD = 20
@@ -39,6 +44,11 @@ def wire_efficiency(payload: int) -> float:
     return payload / (payload + WIRE_OVERHEAD)
 
 
+def tcp_efficiency(mtu: int) -> float:
+    """Return the share of a link's rate that carries TCP payload, for a netdev MTU in bytes."""
+    return (mtu - TCP_HEADERS) / (mtu + TCP_WIRE_OVERHEAD)
+
+
 def pcie_gbps(tlp_payload: int = TLP_PAYLOAD) -> float:
     """Return what one rail's PCIe Gen5 x4 link carries, Gb/s, for a payload a TLP (bytes)."""
     return PCIE_GEN5_X4_GBPS * tlp_payload / (tlp_payload + TLP_OVERHEAD)
@@ -51,6 +61,7 @@ class ExpectedRates:
     wire_gbps: float
     rail: Rates
     rail_both_ways: Rates
+    tcp_wire_gbps: float
 
     def rail_gbps(self, at_once: int) -> float:
         """Return the rate of one rail of a cable, alone on its cable, one way."""
@@ -69,9 +80,19 @@ class ExpectedRates:
         return min(_at(self.rail_both_ways, at_once), 2 * self.wire_gbps)
 
 
+    def tcp_gbps(self, at_once: int, with_twin: bool) -> float:
+        """Return the rate of TCP on a rail, one way: as RDMA, but for the larger frames' smaller overhead on the wire."""
+        return min(_at(self.rail, at_once), self.tcp_wire_gbps / (2 if with_twin else 1))
+
+
 def _at(rates: Rates, at_once: int) -> float:
     """Return the rate for a number of tests at once: that of the nearest larger key, else of the largest."""
     return next((rate for key, rate in rates if key >= at_once), rates[-1][1])
+
+
+def rate_at(table: Mapping[str, float], at_once: int) -> float:
+    """Return the rate for a number of tests at once out of a table of the plan's ``expected``."""
+    return _at(tuple(sorted((int(key), float(rate)) for key, rate in table.items())), at_once)
 
 
 def expected_rates(settings: Settings) -> ExpectedRates:
@@ -84,7 +105,7 @@ def expected_rates(settings: Settings) -> ExpectedRates:
         both = tuple((key, 2 * rate) for key, rate in settings.rail_gbps)
     else:
         both = ((1, RAIL_BOTH_WAYS_GBPS),)
-    return ExpectedRates(wire_gbps=wire, rail=rail, rail_both_ways=both)
+    return ExpectedRates(wire_gbps=wire, rail=rail, rail_both_ways=both, tcp_wire_gbps=settings.link_gbps * tcp_efficiency(settings.mtu))
 
 
 def rates_document(settings: Settings) -> dict[str, object]:

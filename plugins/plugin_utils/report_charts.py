@@ -65,8 +65,9 @@ def stream_ladder(report: Mapping[str, Any], host: str | None = None) -> dict[st
         Series(edge_text(*edge), tuple((streams, row[streams].gbps) for streams in counts if streams in row))
         for edge, row in sorted(edges.items(), key=lambda item: item[0][2])
     ]
-    series = lines if len(lines) <= MOST_SERIES else summed_up(found, counts)
-    expected = {rung.expected_gbps for rung in found}
+    single = [rung for rung in found if rung.rail != "both"]
+    series = lines if len(lines) <= MOST_SERIES else summed_up(single, counts)
+    expected = {rung.expected_gbps for rung in single}
     only = next(iter(expected)) if len(expected) == 1 else None
     rows = [
         [edge_text(*edge), *(number_text(row[streams].gbps) if streams in row else "–" for streams in counts), share_text(row), retransmits_text(row)]
@@ -88,7 +89,7 @@ def stream_ladder(report: Mapping[str, Any], host: str | None = None) -> dict[st
 
 def summed_up(found: Iterable[Rung], counts: Sequence[int]) -> list[Series]:
     """Return the lowest, the middle and the highest edge for each number of streams."""
-    by_count = {streams: [rung.gbps for rung in found if rung.streams == streams] for streams in counts}
+    by_count = {streams: rates for streams in counts if (rates := [rung.gbps for rung in found if rung.streams == streams])}
     kinds = (("highest edge", max), ("median edge", statistics.median), ("lowest edge", min))
     return [Series(name, tuple((streams, float(of(values))) for streams, values in by_count.items())) for name, of in kinds]
 

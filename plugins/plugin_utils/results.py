@@ -43,6 +43,7 @@ def collect_results(hostvars: Mapping[str, Any], hosts: Iterable[str], tested: I
         "paths": {},
         "perftest": {},
         "iperf3": {},
+        "diagnosis": [],
         "nccl": {},
         "drift": [],
         "mode": str(mode),
@@ -54,6 +55,8 @@ def collect_results(hostvars: Mapping[str, Any], hosts: Iterable[str], tested: I
             raise FabricError(f"results: there are no variables of host {name}; is it in the inventory?") from exc
         if data["plan"] is None and variables.get("fabric_plan"):
             data["plan"] = plain(variables["fabric_plan"])
+        if not data["diagnosis"] and variables.get("fabric_diagnosis"):
+            data["diagnosis"] = plain(variables["fabric_diagnosis"])
         if name in wanted:
             take_host(data, name, variables)
     return data

@@ -71,9 +71,13 @@ SCOPE_FACTS = {
         "path": "pings: `missing`, `wrong_route`, `wrong_neighbour` (texts); `small_percent`, `full_percent` (worst share of answers), "
         "`lost` and `full_lost` (which ones, in words), `largest_mtu`, `size`, `ping_size`, `probes`",
         "rdma": "load tests: `missing`, `zero`, `timeouts`, `failed`, `voided`, `blocked`, `absent`, `implausible`, `above_ceiling`, `wrong_gid` (texts); "
-        "`blocked_node`, `absent_node`; `directed` and `bidirectional` (of the worst: `percent`, `gbps`, `expected_gbps`, `text`); "
-        "`best_percent` (of the ceiling), `mtu`, `tests` (evidence by test); `outlier` (among the figures of all rails: `texts` names those "
-        "that lie apart, `percent`, `median`, `count`; null where too few can be compared)",
+        "`blocked_node`, `absent_node`; `directed`, `bidirectional`, `read` and `send` (of the worst: `percent`, `gbps`, `expected_gbps`, `text`); "
+        "`tool_missing` and `tool_missing_node`; `latency`: `write` and `send` (figures in microseconds, `text`), `slow` and `jitter` (what stands out "
+        "beside the other rails, texts); `retests` (null when nothing was repeated): `flaky`, `passing`, `bad` of `runs`, `text`, `alone_bad` of "
+        "`alone_runs`, `alone_text`; `place` of a fault: `kind`, `node`, `text`, `note`; `best_percent` (of the ceiling), `mtu`, `tests` (evidence by test); "
+        "`outlier` (among the figures of all rails: `texts` names those that lie apart, `percent`, `median`, `count`; null where too few can be compared)",
+        "tcp": "TCP tests: `missing`, `failed`, `tool_missing`, `ladder` (texts); `tool_missing_node`; `best` (highest rung of the worse direction: `percent`, "
+        "`gbps`, `expected_gbps`, `streams`, `text`); `mtu` (of the path, as TCP found it), `tests` (evidence by test)",
     },
     "cable": {
         "cable": "cable name",
@@ -85,7 +89,8 @@ SCOPE_FACTS = {
         "cabling": "of the probe at layer 2: `probed`, `number`, `wrong` (what contradicts the plan, else empty), `fix` (which plug to move), "
         "`heard` (by end), `not_probed` (ends that nobody asked, and why)",
         "rdma": "both rails at once: `sum` (of the worst direction: `percent`, `gbps`, `expected_gbps`, `text`), "
-        "`best_percent` (of the ceiling), `above_ceiling` (texts)",
+        "`best_percent` (of the ceiling), `above_ceiling` (texts); of repetitions: `only_together` (text: each rail is good alone), `passing`",
+        "tcp": "both rails at once: `sum` (of the worse direction: `percent`, `gbps`, `expected_gbps`, `text`), `no_gain` (texts)",
     },
     "segment": {
         "segment": "segment name",
@@ -105,6 +110,8 @@ SCOPE_FACTS = {
         "edges": "all cables together: `count` (measured), `low` (true when all fall short by the same share), `percent` (that share), `text`, "
         "`loaded` (by the counters: `both` rails, `one`, `unknown`), `idle` (rails that carried nothing), `rails` (as `cable/rail`)",
         "parity": "what differs between nodes: `software`, `hardware` (texts), `compared` (number of nodes)",
+        "tcp": "the cables' TCP sums beside each other (null with fewer than two): `slowest_percent` and `spread_percent` (of the median), "
+        "`efficiency_percent` (of the link), `median_gbps`, `slowest` and `fastest` (texts)",
     },
 }
 

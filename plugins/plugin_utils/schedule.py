@@ -89,11 +89,13 @@ class _SwitchGroup:
         return Link(self.plugs[here], self.plugs[there], (self.cables[here], self.cables[there]))
 
 
-def directed_rounds(inventory: Inventory, topology: Topology, segments: tuple[Segment, ...]) -> Rounds:
-    """Return the rounds in which every direction of every link runs once, both rails together."""
+def directed_rounds(inventory: Inventory, topology: Topology, segments: tuple[Segment, ...], everything: bool) -> Rounds:
+    """Return the rounds in which every direction of every link runs once, both rails together.
+
+    ``everything``: a link on a switch is any pair of nodes; else each node has two partners there.
+    """
     found = chains(topology.cables, _by_number(inventory))
     groups = _switch_groups(inventory, topology, segments)
-    everything = inventory.settings.switch_pairs == "all"
     if not groups:
         return _directed_chains(found)
     turns = [_rotations(group, everything) for group in groups]
@@ -120,6 +122,30 @@ def bidirectional_rounds(inventory: Inventory, topology: Topology, segments: tup
     for group in _switch_groups(inventory, topology, segments):
         rounds = _merged(rounds, [_doubled_ring(group, swapped=False), _doubled_ring(group, swapped=True)])
     return _merged(rounds, [direct])
+
+
+def one_rail_rounds(directed: Rounds) -> Rounds:
+    """Return the directed rounds anew, with each rail of a link in a round of its own: as many rounds, at least two.
+
+    The rails are staggered: while rail a runs one way, rail b runs another, so that neither has its twin beside it on the cable.
+    """
+    if len(directed) > 1:
+        return [_of_rail(runs, RAILS[0]) + _of_rail(after, RAILS[1]) for runs, after in zip(directed, directed[1:] + directed[:1])]
+    forward, backward = [], []
+    seen: set[frozenset[Plug]] = set()
+    for run in directed[0] if directed else []:
+        ends = frozenset((run.client, run.server))
+        if run.rail == RAILS[0]:
+            (backward if ends in seen else forward).append(run)
+            seen.add(ends)
+    ways = {(run.client, run.server) for run in forward}
+    twins = _of_rail(directed[0] if directed else [], RAILS[1])
+    there, back = [run for run in twins if (run.client, run.server) in ways], [run for run in twins if (run.client, run.server) not in ways]
+    return [runs for runs in (forward + back, backward + there) if runs]
+
+
+def _of_rail(runs: list[Run], rail: str) -> list[Run]:
+    return [run for run in runs if run.rail == rail]
 
 
 def split(rounds: Rounds, most: int | None) -> Rounds:

@@ -14,15 +14,27 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils import checks_chip
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.busy_cluster import uses
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_cabling import cabling_facts, cabling_verdicts, hearing_facts
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_edges import edge_facts, outliers
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_latency import figures_by_rail, others_of
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_nccl import nccl_fact, nccl_facts, nccl_skip
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_node import attendance, left_alone, measuring
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_path import far_facts, rail_paths
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_rdma import Limits, cable_facts, load_results, put_down, rail_facts
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_rdma import (
+    Limits,
+    RailView,
+    all_results,
+    cable_facts,
+    put_down,
+    rail_facts,
+    retests_by_test,
+    where_faults_sit,
+)
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_tcp import cable_tcp_facts, dispersion, tcp_facts
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.evaluate import Subject
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import LAYERS, RailKey
 
 RAILS = ("a", "b")
 IN_CHECK_MODE = "not measured in check mode"
+NO_TCP = "the plan has no TCP test for this rail: fabric_iperf3_streams is empty"
 NO_ADDRESS = "not measured: the plan gives this rail no IPv4 address, so it has no test of its own"
 
 
@@ -41,7 +53,16 @@ class Cluster:
         self.duplicates = duplicate_owners(data["nodes"], self.plan)
         self.cabling = cabling_verdicts(data)
         self.paths = rail_paths(data, {**gone, **absent})
-        self.results = put_down(load_results(data, {**idle, **gone, **absent}), limits)
+        self.limits = limits
+        excluded = {**idle, **gone, **absent}
+        screened = all_results(self.plan["tests"], data, excluded)
+        further = all_results(self.plan.get("further_tests") or [], data, excluded)
+        self.results = put_down(screened, limits)
+        self.further = put_down([result for result in further if result["stage"] != "tcp"], limits)
+        self.tcp = put_down([result for result in further if result["stage"] == "tcp"], limits)
+        self.retests = retests_by_test(data, excluded)
+        self.faults = where_faults_sit(screened, limits)
+        self.latency = figures_by_rail(self.further)
         self.outliers = outliers(self.results)
         self.edges = edge_facts(self.plan, self.results, limits)
         self.with_tests = {node for test in self.plan["tests"] for node in (test["client"], test["server"])}
@@ -78,16 +99,19 @@ class Cluster:
     def whole(self) -> Subject:
         """Lay out the cluster as a whole."""
         fact = nccl_fact(self.data.get("nccl") or {})
-        skip = self.left_alone or nccl_skip(fact, self.data["mode"], IN_CHECK_MODE)
+        nccl = self.left_alone or nccl_skip(fact, self.data["mode"], IN_CHECK_MODE)
+        tcp = IN_CHECK_MODE if self.data["mode"] == "check" else self.left_alone or None
         facts = {
             **self.common,
             "cluster": self.plan["cluster"],
             "nodes": dict(self.data["nodes"]),
             "parity": checks_parity.parity_facts(self.data["nodes"], self.plan),
             "edges": self.edges,
+            "tcp": dispersion({cable["name"]: self.cable_tcp(cable) for cable in self.plan["cables"]}, float(self.plan["link_gbps"] or 0)),
             "nccl": nccl_facts(self.plan, fact),
         }
-        return Subject("cluster", self.plan["cluster"], facts, not_judged={"nccl": skip} if skip is not None else {})
+        skips = {layer: reason for layer, reason in (("tcp", tcp), ("nccl", nccl)) if reason is not None}
+        return Subject("cluster", self.plan["cluster"], facts, not_judged=skips)
 
     def rails_of(self, cable: Mapping[str, Any]) -> list[str]:
         """Return the rails of a cable that the plan uses."""
@@ -184,7 +208,16 @@ class Cluster:
             "hears": hearing_facts(self.cabling.get(cable["name"]), rail),
             "uneven": [] if cable.get("switch") else checks_parity.uneven_ends(self.lives(cable["name"], rail)),
             "path": self.paths.get(key, {}),
-            "rdma": {**rail_facts(results, self.ceilings), "outlier": self.outliers.get(key)},
+            "rdma": {
+                **rail_facts(
+                    results,
+                    RailView(self.further.get(key, []), self.retests, self.faults.get(key), others_of(key, self.latency)),
+                    self.limits,
+                    self.ceilings,
+                ),
+                "outlier": self.outliers.get(key),
+            },
+            "tcp": tcp_facts(self.tcp.get(key, [])),
         }
         return Subject("rail", f"{cable['name']}/{rail}", facts, cable_nodes(cable), cable["name"], rail, (key,), self.not_judged(key, results))
 
@@ -193,12 +226,13 @@ class Cluster:
         reasons: dict[str, str] = {}
         addressed = any(interface.get("address") for interface in self.by_cable[key[0]] if interface["rail"] == key[1])
         absent = "; ".join(f"not tested: {reason}" for reason in self.seats["not_tested"].values())
+        tcp = self.tcp.get(key, [])
         if self.data["mode"] == "check":
-            reasons["rdma"] = IN_CHECK_MODE
+            reasons["rdma"] = reasons["tcp"] = IN_CHECK_MODE
             if not self.data["paths"]:
                 reasons["path"] = IN_CHECK_MODE
         elif self.left_alone:
-            reasons["rdma"] = self.left_alone
+            reasons["rdma"] = reasons["tcp"] = self.left_alone
         elif not results:
             reasons["rdma"] = NO_ADDRESS if not addressed else "the plan has no test for this rail"
         elif all(result["state"] == "excluded" and result["message"].startswith("not tested") for result in results):
@@ -206,6 +240,10 @@ class Cluster:
         elif all(result["blamed"] for result in results):
             others = sorted({result["blamed"] for result in results})
             reasons["rdma"] = f"its only tests fall short together with {', '.join(others)}, where they are counted: one test cannot tell the two apart"
+        if not tcp:
+            reasons.setdefault("tcp", reasons.get("rdma") or NO_TCP)
+        elif all(result["state"] == "excluded" for result in tcp) or all(result["blamed"] for result in tcp):
+            reasons.setdefault("tcp", reasons.get("rdma") or tcp[0]["message"])
         if key not in self.paths and "path" not in reasons:
             if not addressed:
                 reasons["path"] = NO_ADDRESS
@@ -222,7 +260,7 @@ class Cluster:
         untested = self.untested(cable)
         skips = {layer: untested for layer in LAYERS} if untested else {}
         if not untested and (self.data["mode"] == "check" or self.left_alone):
-            skips = {"rdma": self.left_alone or IN_CHECK_MODE}
+            skips = dict.fromkeys(("rdma", "tcp"), self.left_alone or IN_CHECK_MODE)
         facts = {
             **self.common,
             "cable": name,
@@ -232,9 +270,14 @@ class Cluster:
             "unanswered": "; ".join(f"{node} did not answer" for node in silent),
             "unanswered_nodes": list(silent),
             "cabling": cabling_facts(self.cabling.get(name)),
-            "rdma": cable_facts(rails, self.ceilings),
+            "rdma": cable_facts(rails, self.retests, self.limits, self.ceilings),
+            "tcp": self.cable_tcp(cable),
         }
         return Subject("cable", name, facts, nodes, name, None, tuple((name, rail) for rail in self.rails_of(cable)), skips)
+
+    def cable_tcp(self, cable: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what TCP does over both rails of a cable."""
+        return cable_tcp_facts({rail: self.tcp.get((cable["name"], rail), []) for rail in self.rails_of(cable)})
 
     def segment(self, segment: Mapping[str, Any]) -> Subject:
         """Lay out a segment; it touches no rail, so what is found on it hides nothing."""

@@ -111,12 +111,12 @@ def rail_lines(report: Mapping[str, Any]) -> list[str]:
 def sweep_lines(report: Mapping[str, Any]) -> list[str]:
     """Tell TCP at its largest number of streams and NCCL at its largest message, a line each."""
     lines = []
-    found = rungs(report)
+    found = [rung for rung in rungs(report) if rung.rail != "both"]
     if found:
         most = max(rung.streams for rung in found)
         figures = [rung.gbps for rung in found if rung.streams == most]
         span = " to ".join(dict.fromkeys(map(number_text, (min(figures), max(figures)))))
-        lines += wrapped(f"TCP: {span} Gb/s with {counted(most, 'stream')}, {counted(len(figures), 'edge')} measured.", "", "  ")
+        lines += wrapped(f"TCP: {span} Gb/s with {counted(most, 'stream')}, {counted(len(figures), 'edge')} measured rail by rail.", "", "  ")
     lowest: dict[tuple[str, int], Sweep] = {}
     for sweep in sweeps(report):
         key = (sweep.collective, sweep.ranks)

@@ -129,6 +129,18 @@ _TABLE = (
         None,
         "time to wait for an RDMA acknowledgement, 4.096 us x 2^n; default perftest's own, 14 (67 ms); emulated machines need more",
     ),
+    _group("test_size_bytes", nothing_or(whole(1, 2**30)), None, "message size of the bandwidth tests; default 65536, perftest's own"),
+    _group("test_queue_pairs", nothing_or(whole(1, 1024)), None, "queue pairs of a bandwidth test; default 1, perftest's own"),
+    _group(
+        "rdma_tests",
+        list_of(choice("latency", "read", "send")),
+        ("latency", "read", "send"),
+        "RDMA tests besides write bandwidth, which is always measured: latency of write and send, bandwidth of read and send",
+    ),
+    _group("latency_iterations", whole(100, 10**8), 10000, "messages of a latency test; its 99.9th percentile needs 1000 or more"),
+    _group("iperf3_streams", list_of(whole(1, 128)), (1, 4, 8), "TCP streams of the ladder, in its order; an empty list leaves TCP out"),
+    _group("iperf3_seconds", whole(1, 3600), 3, "length of one TCP test, in seconds"),
+    _group("test_repeats", whole(0, 20), 2, "how often a test that fell short is repeated, alone, to tell flaky from broken; 0 for never"),
     _group("max_concurrent_tests", nothing_or(whole(1, 100000)), None, "most tests at once in the whole cluster; default no limit"),
     _group("switch_pairs", choice("neighbours", "all"), "neighbours", "pairs that are measured on a switch"),
     _group("control_port", whole(1024, 65535), 18500, "TCP port on which the two ends of a test meet, on the management network"),
@@ -168,7 +180,7 @@ CONNECTION_VARIABLES = {
 RESULTS = frozenset(
     PREFIX + name
     for name in (
-        "plan", "node", "neighbours", "paths", "perftest", "iperf3", "nccl", "inference", "drift", "lost", "started", "in_use", "applied", "refused",
+        "plan", "node", "neighbours", "paths", "perftest", "iperf3", "diagnosis", "nccl", "inference", "drift", "lost", "started", "in_use", "applied", "refused",
     )
 )
 """Facts that the collection's own plays keep as host variables; never settings."""

@@ -24,6 +24,10 @@ MOST_AT_ONCE = 2
 # An emulated machine may take longer than perftest's 67 ms to acknowledge a packet: 4.096 us x 2^20 = 4.3 s.
 QP_TIMEOUT = 20
 RATE_RULES = ("rdma.rail_bandwidth", "rdma.rail_bidirectional", "rdma.cable_bandwidth")
+#: Rules that only warn, and whose figures scatter as much.
+WARNING_RULES = ("rdma.read_bandwidth", "rdma.send_bandwidth", "tcp.rail_bandwidth", "tcp.dispersion")
+#: Rules that compare what shared processors make incomparable: latencies, and one rail with two.
+IDLE_RULES = ("rdma.outlier", "rdma.latency", "rdma.jitter", "tcp.no_gain")
 
 
 def scalar(value: Any) -> str:
@@ -95,10 +99,13 @@ def rate_lines(calibration: dict[str, dict[str, float]]) -> list[str]:
             lines += [f"  {count}: {rate}" for count, rate in sorted(calibration[kind].items(), key=lambda item: int(item[0]))]
     lines += ["# Emulated machines acknowledge late, and share processors.", f"fabric_test_qp_timeout: {QP_TIMEOUT}",
               f"fabric_max_concurrent_tests: {MOST_AT_ONCE}"]
+    lines += ["# Two tests at a time make many rounds: of what follows the screening, a sample of each kind.",
+              "fabric_rdma_tests: [latency]", "fabric_latency_iterations: 1000", "fabric_iperf3_streams: [4]", "fabric_iperf3_seconds: 1"]
     lines.append("# Percent of the expected rate: machines that share processors scatter.")
     lines.append("fabric_rules:")
     lines += [f"  - {{id: {rule}, warn: {LEAST_PERCENT}, fail: {LEAST_PERCENT}}}" for rule in RATE_RULES]
-    lines.append("  - {id: rdma.outlier, enabled: false}")
+    lines += [f"  - {{id: {rule}, warn: {LEAST_PERCENT}}}" for rule in WARNING_RULES]
+    lines += [f"  - {{id: {rule}, enabled: false}}" for rule in IDLE_RULES]
     return lines
 
 

@@ -46,6 +46,7 @@ def answer(progress: object, stat: str, result: object = None) -> dict[str, t.An
 def action(monkeypatch: pytest.MonkeyPatch) -> t.Any:
     """Return an action whose node answers from a list, the last answer for ever."""
     clock = Clock()
+    monkeypatch.delenv("CI", raising=False)
     monkeypatch.setattr(perftest_collect, "time", clock)
     module = object.__new__(perftest_collect.ActionModule)
     module.answers, module.commands, module.shown, module.clock = [], [], [], clock
@@ -69,6 +70,13 @@ def test_result_of_a_job(action: t.Any) -> None:
                       answer({**RUNNING, "round": 2, "seconds_left": 3}, ALIVE), answer({"status": "done"}, "", DONE)]
     assert action._follow("spark1", STARTED, TIMES, True) == DONE
     assert action.shown == ["  load tests: round 1 of 2, 6 tests running, about 14 s left", "  load tests: round 2 of 2, 6 tests running, about 3 s left"]
+
+
+def test_nothing_is_shown_in_ci(action: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    action.answers = [answer(RUNNING, ALIVE), answer({"status": "done"}, "", DONE)]
+    assert action._follow("spark1", STARTED, TIMES, True) == DONE
+    assert action.shown == []
 
 
 def test_only_one_host_speaks(action: t.Any) -> None:

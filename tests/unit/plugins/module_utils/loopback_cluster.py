@@ -20,7 +20,8 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_test impo
 from ansible_collections.dgxspark.fabric.plugins.module_utils.rendezvous import Timing
 from ansible_collections.dgxspark.fabric.plugins.module_utils.sysfs import Tree
 
-DOUBLE = pathlib.Path(__file__).resolve().parents[2] / "fixtures" / "perftest_double" / "ib_write_bw_double.py"
+FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "fixtures"
+DOUBLES = {"ib_write_bw": FIXTURES / "perftest_double/ib_write_bw_double.py", "iperf3": FIXTURES / "iperf3_double/iperf3_double.py"}
 TIMING = Timing(heartbeat=0.1, silence=1.5, redial_grace=0.4, dial_every=0.05, dial_timeout=0.5, hello_timeout=0.5)
 PATIENCE = Patience(gid=0.2, listen=5.0, connect=1.5, peer_end=0.8, exchange=0.5, start_together=0.3, poll=0.02)
 
@@ -69,7 +70,7 @@ class Loopback:
         self.results: dict[str, dict[str, t.Any]] = {}
         self.users = dict.fromkeys(self.addresses, "[]")
         self.answers = False
-        self.tool: str | None = str(folder / "ib_write_bw")
+        self.tools = {name: str(folder / name) for name in DOUBLES}
         for name in self.addresses:
             for peer in self.addresses:
                 write_device(folder / name, f"roce_{peer}", f"eth_{peer}", self.fabric(name, peer))
@@ -96,10 +97,13 @@ class Loopback:
         for test in mine:
             role = "client" if test["client"] == name else "server"
             peer = test["server"] if role == "client" else test["client"]
-            tests.append({"id": test["id"], "round": test["round"], "role": role, "peer": peer, "tool": "ib_write_bw", "device": f"roce_{peer}",
-                          "interface": f"eth_{peer}", "address": self.fabric(name, peer), "peer_address": self.fabric(of=peer, towards=name),
-                          "server_address": self.addresses[test["server"]], "port": test["port"], "seconds": 1,
-                          "bidirectional": test.get("bidirectional", False), "concurrent": 2})
+            tool = test.get("tool", "ib_write_bw")
+            # A TCP test connects over its own addresses, which have to exist.
+            ends = (self.addresses[name], self.addresses[peer]) if tool == "iperf3" else (self.fabric(name, peer), self.fabric(of=peer, towards=name))
+            tests.append({"id": test["id"], "round": test["round"], "role": role, "peer": peer, "tool": tool, "device": f"roce_{peer}",
+                          "interface": f"eth_{peer}", "address": test.get(f"{role}_address", ends[0]), "peer_address": ends[1],
+                          "server_address": self.addresses[test["server"]], "port": test["port"], "seconds": 1, "stage": test.get("stage"),
+                          "streams": test.get("streams"), "bidirectional": test.get("bidirectional", False), "concurrent": 2})
         peers = {test["peer"]: {"address": self.addresses[test["peer"]]} for test in tests}
         return {"run": "run-of-the-test", "node": name, "control_address": self.addresses[name], "control_port": self.control_port,
                 "start_skew_seconds": 1.0, "grace_seconds": 1.0, "tests": tests, "peers": peers,
@@ -108,15 +112,16 @@ class Loopback:
     def machine(self, name: str) -> perftest_job.Machine:
         """Return the surroundings of one node."""
         return perftest_job.Machine(
-            directory=self.folder / name / "state", tree=Tree(self.folder / name), find_tool=lambda tool: self.tool,
+            directory=self.folder / name / "state", tree=Tree(self.folder / name), find_tool=self.tools.get,
             list_users=lambda: self.users[name], answers=lambda address: self.answers, timing=TIMING, patience=PATIENCE, reach=0.8)
 
     def write_tool(self) -> None:
-        """Put the test double in place, with its faults."""
+        """Put the test doubles in place, with their faults."""
         (self.folder / "faults.json").write_text(json.dumps(self.faults), encoding="utf-8")
-        tool = self.folder / "ib_write_bw"
-        tool.write_text(f"#!{sys.executable} -SE\n{DOUBLE.read_text(encoding='utf-8')}", encoding="utf-8")
-        tool.chmod(0o755)
+        for name, double in DOUBLES.items():
+            tool = self.folder / name
+            tool.write_text(f"#!{sys.executable} -SE\n{double.read_text(encoding='utf-8')}", encoding="utf-8")
+            tool.chmod(0o755)
 
     def run(self, *absent: str, **more: t.Any) -> dict[str, dict[str, t.Any]]:
         """Run the jobs of all nodes but the ``absent`` ones; return their records by node and test id."""
@@ -152,7 +157,7 @@ def left_behind(folder: pathlib.Path) -> list[str]:
                 line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
             except OSError:
                 continue
-            if str(folder / "ib_write_bw") in line and " -p " in line:
+            if any(str(folder / name) in line for name in DOUBLES) and " -p " in line:
                 found.append(line)
     return found
 

@@ -158,7 +158,7 @@ def test_server_port_taken(pair: Loopback) -> None:
 
 def test_tool_missing_names_the_package(pair: Loopback) -> None:
     identity = pair.test(0, "n1", "n2")
-    pair.tool = None
+    pair.tools.clear()
     records = pair.run()
     for name in ("n1", "n2"):
         assert (records[name][identity]["status"], records[name][identity]["error"]) == ("failed", "tool_missing")

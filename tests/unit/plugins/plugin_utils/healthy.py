@@ -112,13 +112,17 @@ def path_entries(plan: dict[str, Any], node: str) -> list[dict[str, Any]]:
 def end_record(test: dict[str, Any], role: str, plan: dict[str, Any]) -> dict[str, Any]:
     """Return the record of one end of a test that reached 99 % of what was expected."""
     sends = role == "client"
+    if test["stage"] == "tcp":
+        return tcp_record(test, role, plan)
+    latency = {"min": 1.42, "max": 9.9, "typical": 1.47, "average": 1.5, "stdev": 0.0, "p99": 1.57, "p99_9": 2.4} if test["stage"].endswith("latency") else None
     return {
         "id": test["id"],
         "role": role,
         "status": "ok",
         "error": None,
         "message": "",
-        "gbps": round(0.99 * test["expected_gbps"], 3) if sends else None,
+        "gbps": round(0.99 * test["expected_gbps"], 3) if sends and latency is None else None,
+        "latency_us": latency if sends else None,
         "peak_gbps": None,
         "message_rate_mpps": None,
         "size_bytes": 65536,
@@ -138,10 +142,36 @@ def end_record(test: dict[str, Any], role: str, plan: dict[str, Any]) -> dict[st
     }
 
 
-def perftest_of(plan: dict[str, Any], node: str) -> dict[str, Any]:
-    """Return what perftest says on a healthy node."""
+def tcp_record(test: dict[str, Any], role: str, plan: dict[str, Any]) -> dict[str, Any]:
+    """Return the record of one end of a TCP test; one stream gives a third of the rate, eight all of it."""
+    sends = role == "client"
+    return {
+        "id": test["id"],
+        "role": role,
+        "status": "ok",
+        "error": None,
+        "message": "",
+        "gbps": round(0.98 * test["expected_gbps"] * {1: 0.33, 4: 0.9}.get(test["streams"], 1.0), 3) if sends else None,
+        "streams": test["streams"],
+        "path_mtu_bytes": plan["mtu"] if sends else None,
+        "retransmits": 0,
+        "device": test[f"{role}_device"],
+        "command": ["iperf3", "-J"],
+        "version": "3.18",
+        "exit_code": 0,
+        "tail": "",
+        "started": 7.0,
+        "ended": 10.0,
+        "counters": {},
+    }
+
+
+def job_of(plan: dict[str, Any], node: str, tcp: bool = False) -> dict[str, Any]:
+    """Return what the load tests, of RDMA or of TCP, say on a healthy node."""
     tests = []
-    for test in plan["tests"]:
+    for test in plan["tests"] + plan["further_tests"]:
+        if (test["stage"] == "tcp") != tcp:
+            continue
         for role in ("client", "server"):
             if test[role] == node:
                 tests.append(end_record(test, role, plan))
@@ -158,21 +188,29 @@ def healthy_run(plan: dict[str, Any]) -> dict[str, Any]:
         "not_tested": [],
         "neighbours": wired.neighbours(nodes, wired.planned_wires(plan)),
         "paths": {node: path_entries(plan, node) for node in nodes},
-        "perftest": {node: perftest_of(plan, node) for node in nodes},
+        "perftest": {node: job_of(plan, node) for node in nodes},
+        "iperf3": {node: job_of(plan, node, tcp=True) for node in nodes},
+        "diagnosis": [],
         "drift": [],
         "mode": "validate",
     }
 
 
 def records(
-    data: dict[str, Any], cable: str | None = None, rail: str | None = None, stage: str | None = None, client: str | None = None
+    data: dict[str, Any],
+    cable: str | None = None,
+    rail: str | None = None,
+    stage: str | None = None,
+    client: str | None = None,
+    where: str = "perftest",
 ) -> list[dict[str, Any]]:
-    """Return the test records of a run that match, both ends of each test."""
+    """Return the records that match of the screening, of another ``stage``, or of TCP (``where`` is ``iperf3``); both ends of each test."""
     wanted = set()
-    for test in data["plan"]["tests"]:
+    planned = data["plan"]["tests"] if where == "perftest" and stage in (None, "directed", "bidirectional") else data["plan"]["further_tests"]
+    for test in planned:
         if (cable is None or cable in test["cables"]) and rail in (None, test["rail"]) and stage in (None, test["stage"]) and client in (None, test["client"]):
             wanted.add(test["id"])
-    return [record for result in data["perftest"].values() for record in result["tests"] if record["id"] in wanted]
+    return [record for result in data[where].values() for record in result["tests"] if record["id"] in wanted]
 
 
 def entries(data: dict[str, Any], cable: str, rail: str | None = None) -> list[dict[str, Any]]:

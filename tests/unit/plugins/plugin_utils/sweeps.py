@@ -38,17 +38,32 @@ def nccl_sweep(collective: str, hosts: list[str], factor: float = 1.0) -> dict[s
     return {"collective": f"{collective}_perf", "version": "2.17.6", "devices": devices, "rows": rows}
 
 
-def recorded_iperf3(name: str, **known: Any) -> dict[str, Any]:
-    """Return a recorded run of iperf3 as the record of a test."""
-    return {**dataclasses.asdict(iperf3_output.parse((FIXTURES / "explain/lab" / name).read_text(encoding="utf-8"))), **known}
+def recorded_iperf3(name: str, test: dict[str, Any]) -> dict[str, Any]:
+    """Return a recorded run of iperf3 as what the client of a planned test leaves."""
+    output = iperf3_output.parse((FIXTURES / "explain/lab" / name).read_text(encoding="utf-8"))
+    return {
+        "id": test["id"],
+        "role": "client",
+        "status": "failed" if output.error else "ok",
+        "error": None,
+        "message": output.error or "",
+        "gbps": output.received_gbps,
+        "streams": output.streams,
+        "retransmits": output.retransmits,
+    }
+
+
+def tcp_tests(plan: dict[str, Any], **which: Any) -> list[dict[str, Any]]:
+    """Return the plan's TCP tests that have all given values."""
+    return [test for test in plan["further_tests"] if test["stage"] == "tcp" and all(test[key] == value for key, value in which.items())]
 
 
 def ladder(plan: dict[str, Any]) -> dict[str, Any]:
-    """Return what iperf3 says of every edge of a plan, both ways, rail by rail, with 1, 4 and 8 streams."""
-    found: dict[str, Any] = {}
-    for place, test in enumerate(test for test in plan["tests"] if test["stage"] == "directed"):
-        for streams, gbps in ((1, 34.0), (4, 71.0), (8, 92.0)):
-            record = {"id": f"tcp-{test['id']}-{streams}", "client": test["client"], "server": test["server"], "rail": test["rail"], "streams": streams}
-            record |= {"received_gbps": gbps + 0.6 * (place % 9), "expected_gbps": test["expected_gbps"], "retransmits": place * streams, "error": None}
-            found.setdefault(test["client"], {"status": "done", "tests": []})["tests"].append(record)
+    """Return what iperf3 says of every edge of a plan, rail by rail and over both at once, with 1, 4 and 8 streams."""
+    rates = {1: 34.0, 4: 71.0, 8: 92.0}
+    found: dict[str, Any] = {node: {"status": "done", "tests": []} for node in plan["nodes"]}
+    for place, test in enumerate(tcp_tests(plan)):
+        record = {"id": test["id"], "role": "client", "status": "ok", "error": None, "message": "", "streams": test["streams"]}
+        record |= {"gbps": rates[test["streams"]] + 0.6 * (place % 9), "retransmits": place * test["streams"]}
+        found[test["client"]]["tests"].append(record)
     return found

@@ -279,6 +279,105 @@ def probe_without_result(data: Data) -> None:
     data["paths"]["spark1"] = [entry for entry in data["paths"]["spark1"] if entry["interface"] != A1]
 
 
+def read_fails(data: Data) -> None:
+    for record in healthy.records(data, CABLE, "a", "read", "spark1"):
+        record.update(status="failed", gbps=None, error="remote_access", message="Failed status 10")
+
+
+def slow_reads(data: Data) -> None:
+    for record in healthy.records(data, CABLE, "a", "read"):
+        record["gbps"] = None if record["gbps"] is None else 0.6 * record["gbps"]
+
+
+def late(data: Data) -> None:
+    for record in healthy.records(data, CABLE, "b", "write_latency"):
+        record["latency_us"] = record["latency_us"] and {**record["latency_us"], "typical": 1.9, "p99": 2.1}
+
+
+def uneven(data: Data) -> None:
+    for record in healthy.records(data, CABLE, "b", "send_latency"):
+        record["latency_us"] = record["latency_us"] and {**record["latency_us"], "p99": 7.3}
+
+
+def no_latency(data: Data) -> None:
+    for record in healthy.records(data, CABLE, "a", "write_latency"):
+        record["latency_us"] = None
+
+
+def without_perftest(data: Data) -> None:
+    for stage in (None, "read", "send", "write_latency", "send_latency"):
+        for record in healthy.records(data, stage=stage):
+            test = next(test for test in data["plan"]["tests"] + data["plan"]["further_tests"] if test["id"] == record["id"])
+            if "spark2" in (test["client"], test["server"]):
+                words = "ib_write_bw is not installed on spark2: install the package perftest there"
+                me = test[record["role"]]
+                record.update(status="failed", gbps=None, latency_us=None, error="tool_missing", message=words if me == "spark2" else f"spark2 says: {words}")
+
+
+def bad_node(data: Data) -> None:
+    """Rail a of spark1 is slow over both its cables, whatever they are."""
+    for cable in (CABLE, "spark1:1-spark3:0"):
+        for record in healthy.records(data, cable, "a"):
+            record["gbps"] = None if record["gbps"] is None else 0.6 * record["gbps"]
+
+
+def bad_receiver(data: Data) -> None:
+    for test in data["plan"]["tests"]:
+        if test["stage"] == "directed" and test["server"] == "spark1" and test["rail"] == "b":
+            for result in data["perftest"].values():
+                for record in result["tests"]:
+                    if record["id"] == test["id"] and record["gbps"] is not None:
+                        record["gbps"] = 60.0
+
+
+def tcp_refused(data: Data) -> None:
+    for record in healthy.records(data, CABLE, "a", client="spark2", where="iperf3"):
+        record.update(status="failed", gbps=None, error="fabric_tcp_refused", message="Connection refused")
+
+
+def tcp_slow(data: Data) -> None:
+    for record in healthy.records(data, CABLE, "a", where="iperf3"):
+        record["gbps"] = None if record["gbps"] is None else 0.7 * record["gbps"]
+
+
+def tcp_small_packets(data: Data) -> None:
+    for record in healthy.records(data, CABLE, "b", where="iperf3"):
+        record["path_mtu_bytes"] = record["path_mtu_bytes"] and 1500
+
+
+def tcp_twins_share(data: Data) -> None:
+    for record in healthy.records(data, CABLE, where="iperf3"):
+        test = next(test for test in data["plan"]["further_tests"] if test["id"] == record["id"])
+        if test["with_twin"] and record["gbps"] is not None:
+            record["gbps"] = 50.0
+    for cable in data["plan"]["cables"]:  # all cables alike, so that none of them lags behind the others
+        for record in healthy.records(data, cable["name"], where="iperf3") if cable["name"] != CABLE else []:
+            test = next(test for test in data["plan"]["further_tests"] if test["id"] == record["id"])
+            if test["with_twin"] and record["gbps"] is not None:
+                record["gbps"] = 55.0
+
+
+def tcp_lags(data: Data) -> None:
+    for record in healthy.records(data, CABLE, where="iperf3"):
+        test = next(test for test in data["plan"]["further_tests"] if test["id"] == record["id"])
+        if test["with_twin"] and record["gbps"] is not None:
+            record["gbps"] = 0.7 * record["gbps"]
+
+
+def tcp_without_figure(data: Data) -> None:
+    for record in healthy.records(data, CABLE, "a", where="iperf3"):
+        record["gbps"] = None
+
+
+def without_iperf3(data: Data) -> None:
+    for record in healthy.records(data, where="iperf3"):
+        test = next(test for test in data["plan"]["further_tests"] if test["id"] == record["id"])
+        if "spark2" in (test["client"], test["server"]):
+            words = "iperf3 is not installed on spark2: install the package iperf3 there"
+            told = words if test[record["role"]] == "spark2" else f"spark2 says: {words}"
+            record.update(status="failed", gbps=None, error="tool_missing", message=told)
+
+
 # what breaks, the finding's id, layer, scope, subject, status, words that its message has
 FAULTS: list[tuple[Callable[[Data], None], str, str, str, str, str, list[str]]] = [
     (cut, "link.carrier", "link", "cable", CABLE, "fail", [CABLE, "both rails", f"spark1 {A1}", f"spark2 {B2}"]),
@@ -322,6 +421,20 @@ FAULTS: list[tuple[Callable[[Data], None], str, str, str, str, str, list[str]]] 
     (wrong_gid, "rdma.gid", "rdma", "rail", f"{CABLE}/a", "fail", ["192.168.99.1", "192.168.177.11"]),
     (not_a_number, "rdma.implausible", "rdma", "rail", f"{CABLE}/a", "fail", ["nan"]),
     (no_figure, "rdma.measured", "rdma", "rail", f"{CABLE}/a", "unknown", ["no figure"]),
+    (read_fails, "rdma.failed", "rdma", "rail", f"{CABLE}/a", "fail", ["spark1 <- spark2 read", "remote_access"]),
+    (slow_reads, "rdma.read_bandwidth", "rdma", "rail", f"{CABLE}/a", "warn", ["read 58.2 of 98.0"]),
+    (late, "rdma.latency", "rdma", "rail", f"{CABLE}/b", "warn", ["write typical 1.90 us", "99 of 100 take at most 1.57 us"]),
+    (uneven, "rdma.jitter", "rdma", "rail", f"{CABLE}/b", "warn", ["send 99th percentile 7.30 us", "at most 2.40 us"]),
+    (no_latency, "rdma.measured", "rdma", "rail", f"{CABLE}/a", "unknown", ["write latency", "no figure"]),
+    (without_perftest, "rdma.tool", "rdma", "node", "spark2", "fail", ["package perftest"]),
+    (bad_node, "rdma.node_fault", "rdma", "node", "spark1", "fail", ["all that spark1 sends and receives on rail a", "not its cables"]),
+    (bad_receiver, "rdma.node_fault", "rdma", "node", "spark1", "fail", ["all that spark1 receives on rail b"]),
+    (tcp_refused, "tcp.failed", "tcp", "rail", f"{CABLE}/a", "fail", ["Connection refused", "although RDMA works"]),
+    (tcp_slow, "tcp.rail_bandwidth", "tcp", "rail", f"{CABLE}/a", "warn", ["74.8 of 109.0 Gb/s (69 %) with 8 streams"]),
+    (tcp_small_packets, "tcp.mtu", "tcp", "rail", f"{CABLE}/b", "fail", ["1500", "9000"]),
+    (tcp_lags, "tcp.dispersion", "tcp", "cluster", "spark", "warn", [CABLE]),
+    (tcp_without_figure, "tcp.measured", "tcp", "rail", f"{CABLE}/a", "unknown", ["no figure"]),
+    (without_iperf3, "tcp.tool", "tcp", "node", "spark2", "fail", ["package iperf3"]),
 ]
 
 
@@ -522,7 +635,8 @@ def test_check_mode_skips_what_it_does_not_measure() -> None:
     assert report["verdict"]["status"] == "pass"
     assert all(cable["status"] == "pass" for cable in report["cables"])
     skipped = [one for one in report["findings"] if one["status"] == "skip"]
-    assert {(one["id"], one["message"]) for one in skipped} == {(rule_id, "not measured in check mode") for rule_id in ("path.measured", "rdma.measured")}
+    unmeasured = ("path.measured", "rdma.measured", "tcp.measured")
+    assert {(one["id"], one["message"]) for one in skipped} == {(rule_id, "not measured in check mode") for rule_id in unmeasured}
 
 
 @pytest.mark.parametrize(("strict", "wanted"), [(True, "fail"), (False, "pass")])
@@ -701,6 +815,35 @@ def test_diagonals_of_a_ring_are_not_reached_over_the_fabric(interface: str | No
     found = [one for one in report["findings"] if one["id"] == "path.far"]
     assert [one["status"] for one in found] == ["warn" if words else "pass"] and report["verdict"]["status"] == "pass"
     assert words is None or words in found[0]["message"]
+
+
+def test_twins_that_share_what_limits_them_are_named() -> None:
+    data = run_of()
+    tcp_twins_share(data)
+    assert [(one["id"], one["subject"], one["status"]) for one in troubles(judge(data))] == [("tcp.no_gain", CABLE, "warn")]
+
+
+def test_a_run_without_tcp_says_so_and_passes() -> None:
+    report = judge(run_of("mesh", 3, fabric_iperf3_streams=[]))
+    assert troubles(report) == []
+    assert {one["message"] for one in report["findings"] if one["id"] == "tcp.measured"} == {
+        "the plan has no TCP test for this rail: fabric_iperf3_streams is empty"}
+
+
+def test_one_thread_is_told_with_a_slow_figure() -> None:
+    data = run_of()
+    tcp_slow(data)
+    for record in healthy.records(data, CABLE, "a", where="iperf3"):
+        record["version"] = "3.12"
+    (finding,) = troubles(judge(data))
+    assert "iperf3 3.12 serves in one thread" in finding["message"]
+
+
+def test_a_direction_is_named_with_what_speaks_for_its_ends() -> None:
+    data = run_of()
+    slow_one_way(data)
+    (finding,) = troubles(judge(data))
+    assert "only spark1 -> spark2 falls short, the way back does not; spark1 sends well over its other cable; spark2 receives well" in finding["message"]
 
 
 def test_judging_again_gives_the_same_findings() -> None:

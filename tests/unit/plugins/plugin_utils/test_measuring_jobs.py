@@ -10,6 +10,7 @@ import copy
 import json
 import subprocess
 import typing as t
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -45,7 +46,7 @@ def job_of(name: str, hosts: dict[str, dict[str, t.Any]], names: list[str]) -> d
 
 def test_jobs_of_a_healthy_mesh_hold_every_test_twice() -> None:
     jobs = {name: job_of(name, observed(), NAMES) for name in NAMES}
-    for test in PLAN["tests"]:
+    for test in PLAN["tests"] + PLAN["further_tests"]:
         ends = {name: next((one for one in job["tests"] if one["id"] == test["id"]), None) for name, job in jobs.items()}
         client, server = ends[test["client"]], ends[test["server"]]
         assert (client["role"], client["peer"], server["role"], server["peer"]) == ("client", test["server"], "server", test["client"])
@@ -56,7 +57,9 @@ def test_jobs_of_a_healthy_mesh_hold_every_test_twice() -> None:
     for job in jobs.values():
         assert not job["in_step"]
         parsed = perftest_spec.parse_job(json.loads(json.dumps(job)))
-        assert (parsed.rounds, len(parsed.tests), parsed.not_run) == (PLAN["rounds"], 12, ())
+        assert (parsed.rounds, parsed.not_run) == (PLAN["rounds"] + PLAN["further_rounds"], ())
+        assert Counter(test.stage for test in parsed.tests) == {
+            "directed": 8, "bidirectional": 4, "write_latency": 4, "send_latency": 4, "read": 8, "send": 8, "tcp": 48}
 
 
 @pytest.mark.parametrize(("change", "error"), [
@@ -147,6 +150,8 @@ def test_looks_at_a_job(tmp_path: t.Any) -> None:
         running = look(str(folder), process.pid, identity)
         assert (running.result, running.alive, running.over) == (None, True, False)
         assert job_progress.progress_line(running.progress) == "round 2 of 5, 6 tests running, about 25 s left"
+        named = {**running.progress, "what": "directed, tcp"}
+        assert job_progress.progress_line(named) == "round 2 of 5 (RDMA writes one way, TCP), 6 tests running, about 25 s left"
         assert look(str(folder), process.pid, identity, True).result["tests"] == [{"id": "a"}]
         assert not look(str(folder), process.pid, "12").alive
         process.kill()

@@ -23,9 +23,9 @@ def plan_of(count: int, per_host: dict[str, Any] | None = None, **common: Any) -
     return make_plan({name: {"fabric_subnet_pool": "10.0.0.0/8", **common, **(per_host or {}).get(name, {})} for name in names})
 
 
-def rounds_of(plan: dict[str, Any], stage: str) -> list[list[dict[str, Any]]]:
+def rounds_of(plan: dict[str, Any], stage: str, where: str = "tests") -> list[list[dict[str, Any]]]:
     found: dict[int, list[dict[str, Any]]] = {}
-    for test in plan["tests"]:
+    for test in plan[where]:
         if test["stage"] == stage:
             found.setdefault(test["round"], []).append(test)
     return [found[number] for number in sorted(found)]
@@ -34,10 +34,12 @@ def rounds_of(plan: dict[str, Any], stage: str) -> list[list[dict[str, Any]]]:
 def check_conflict_free(plan: dict[str, Any]) -> None:
     """Recompute from the plan alone what each test holds; nothing may be held twice in a round."""
     rounds: dict[int, list[dict[str, Any]]] = {}
-    for test in plan["tests"]:
+    everything = plan["tests"] + plan["further_tests"]
+    for test in everything:
         rounds.setdefault(test["round"], []).append(test)
-    assert sorted(rounds) == list(range(plan["rounds"]))
-    assert len({test["id"] for test in plan["tests"]}) == len(plan["tests"])
+    assert sorted(rounds) == list(range(plan["rounds"] + plan["further_rounds"]))
+    assert {test["round"] for test in plan["tests"]} == set(range(plan["rounds"]))
+    assert len({test["id"] for test in everything}) == len(everything)
     for tests in rounds.values():
         assert len({test["stage"] for test in tests}) == 1
         assert len({test["port"] for test in tests}) == len(tests)
@@ -45,7 +47,7 @@ def check_conflict_free(plan: dict[str, Any]) -> None:
         held: Counter[Any] = Counter()
         partners: dict[Any, set[Any]] = {}
         for test in tests:
-            if test["bidirectional"]:
+            if test["bidirectional"] or test["stage"].endswith("latency"):
                 for end in ("client", "server"):
                     held[("rail", test[end], test["rail"])] += 1
                     held[("wire", test[end], test[f"{end}_interface"][-1])] += 1
@@ -55,7 +57,8 @@ def check_conflict_free(plan: dict[str, Any]) -> None:
                 partners.setdefault(("to", test["client"]), set()).add(test["server_address"].rsplit(".", 1)[1] + test["server"])
                 partners.setdefault(("from", test["server"]), set()).add(test["client"])
         assert not [what for what, count in held.items() if count > 1]
-        assert all(len(others) == 1 for others in partners.values())
+        if tests[0]["stage"] != "tcp":
+            assert all(len(others) == 1 for others in partners.values())
 
 
 def check_complete(plan: dict[str, Any]) -> None:
@@ -75,9 +78,32 @@ def check_complete(plan: dict[str, Any]) -> None:
                 assert directed[(cable["name"], rail, cable["a"]["node"])] >= 1
 
 
+def check_further(plan: dict[str, Any]) -> None:
+    """Whatever is measured by write bandwidth is measured by the others too, in as many rounds; TCP on each rail alone besides."""
+    def ends(tests: list[dict[str, Any]]) -> Counter[Any]:
+        return Counter((test["client"], test["server"], test["client_interface"], test["server_interface"]) for test in tests)
+
+    directed, both = [[test for test in plan["tests"] if test["stage"] == stage] for stage in ("directed", "bidirectional")]
+    if plan["settings"]["fabric_switch_pairs"] == "all":
+        assert len(plan["further_tests"]) == 8 * 2 * sum(len(node["interfaces"]) for node in plan["nodes"].values()) + 2 * len(both) or len(plan["nodes"]) < 3
+        return
+    for stage in ("read", "send"):
+        assert ends([test for test in plan["further_tests"] if test["stage"] == stage]) == ends(directed)
+        assert len(rounds_of(plan, stage, "further_tests")) == len(rounds_of(plan, "directed"))
+    for stage in ("write_latency", "send_latency"):
+        tests = [test for test in plan["further_tests"] if test["stage"] == stage]
+        assert ends(tests) == ends(both) and {test["expected_gbps"] for test in tests} <= {None}
+    for streams in (1, 4, 8):
+        ladder = [test for test in plan["further_tests"] if test.get("streams") == streams]
+        assert ends([test for test in ladder if test["with_twin"]]) == ends(directed) == ends([test for test in ladder if not test["with_twin"]])
+    rounds = len(rounds_of(plan, "directed"))
+    assert len(rounds_of(plan, "tcp", "further_tests")) == 3 * (rounds + (max(2, rounds) if rounds else 0))
+
+
 def counts(plan: dict[str, Any]) -> tuple[int, int]:
     check_conflict_free(plan)
     check_complete(plan)
+    check_further(plan)
     return len(rounds_of(plan, "directed")), len(rounds_of(plan, "bidirectional"))
 
 
@@ -220,3 +246,19 @@ def test_ring_colourings_are_proper(length: int) -> None:
         pairs = doubled_ring_colours(length)
         assert all(not set(one) & set(other) for one, other in zip(pairs, pairs[1:] + pairs[:1]))
         assert max(colour for pair in pairs for colour in pair) + 1 == doubled_cycle(length)
+
+
+def test_what_else_is_measured_is_chosen_by_variables() -> None:
+    plan = plan_of(3, fabric_topology="mesh", fabric_rdma_tests=["read"], fabric_iperf3_streams=[8], fabric_iperf3_seconds=1, fabric_test_queue_pairs=4)
+    assert {(test["stage"], test["tool"], test["seconds"], test.get("streams"), test.get("queue_pairs")) for test in plan["further_tests"]} == {
+        ("read", "ib_read_bw", 5, None, 4), ("tcp", "iperf3", 1, 8, None)}
+    assert {test["queue_pairs"] for test in plan["tests"]} == {4}
+    nothing = plan_of(3, fabric_topology="mesh", fabric_rdma_tests=[], fabric_iperf3_streams=[])
+    assert (nothing["further_tests"], nothing["further_rounds"], nothing["rounds"]) == ([], 0, 5)
+
+
+def test_latency_is_no_bandwidth() -> None:
+    plan = plan_of(2, fabric_topology="pair", fabric_latency_iterations=250000)
+    tests = [test for test in plan["further_tests"] if test["stage"] == "send_latency"]
+    assert {(test["tool"], test["seconds"], test["iterations"], test["size_bytes"], test["expected_gbps"], test["bidirectional"]) for test in tests} == {
+        ("ib_send_lat", 3, 250000, 2, None, False)}

@@ -16,14 +16,14 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report import make
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_charts import size_curves, size_text, stream_ladder
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_table import scenario_rows
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.summary import summary_lines
-from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.sweeps import ladder, nccl_sweep, recorded_iperf3, recorded_nccl
+from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.sweeps import ladder, nccl_sweep, recorded_iperf3, recorded_nccl, tcp_tests
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.test_judge import run_of
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.test_report import schema_errors
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.test_report_formats import samples_of
 
 
 def report_with(**measured: Any) -> dict[str, Any]:
-    return make_report({**run_of(), **measured})
+    return make_report({**run_of(), "iperf3": {}, **measured})
 
 
 def test_recorded_runs_of_nccl_tests_become_curves() -> None:
@@ -43,11 +43,11 @@ def test_recorded_runs_of_nccl_tests_become_curves() -> None:
 
 
 def test_recorded_runs_of_iperf3_become_a_ladder() -> None:
-    records = [
-        recorded_iperf3(name, client="spark1", server="spark2", rail="a")
-        for name in ("iperf3-P1.json", "iperf3-P4.json", "iperf3-fail-refused.json")
-    ]
-    report = report_with(iperf3={"spark1": {"tests": records}})
+    data = run_of()
+    way = {"client": "spark1", "server": "spark2", "rail": "a", "with_twin": False}
+    names = {1: "iperf3-P1.json", 4: "iperf3-P4.json", 8: "iperf3-fail-refused.json"}
+    records = [recorded_iperf3(names[test["streams"]], test) for test in tcp_tests(data["plan"], **way)]
+    report = make_report({**data, "iperf3": {"spark1": {"tests": records}}})
     assert [(rung.streams, rung.rail) for rung in rungs(report)] == [(1, "a"), (4, "a")]
     found = stream_ladder(report)
     assert found is not None and [label["text"] for label in found["drawings"][0]["x_labels"]] == ["1 stream", "4 streams"]
@@ -57,12 +57,14 @@ def test_recorded_runs_of_iperf3_become_a_ladder() -> None:
     assert "TCP by number of streams" not in files["spark3.html"]
 
 
-def test_a_test_of_the_plan_says_between_whom_a_record_is() -> None:
+def test_both_rails_at_once_are_one_edge() -> None:
     data = run_of()
-    test = data["plan"]["tests"][0]
-    record = {key: value for key, value in recorded_iperf3("iperf3-P1.json", id=test["id"]).items() if key != "remote_host"}
-    report = make_report({**data, "iperf3": {test["client"]: {"tests": [record, {**record, "received_gbps": 0.001}]}}})
-    assert [(rung.client, rung.server, rung.rail, rung.gbps) for rung in rungs(report)] == [(test["client"], test["server"], test["rail"], 0.001)]
+    pair = tcp_tests(data["plan"], client="spark1", server="spark2", with_twin=True, streams=4)
+    records = [{**recorded_iperf3("iperf3-P4.json", test), "gbps": gbps} for test, gbps in zip(pair, (60.0, 50.0))]
+    report = make_report({**data, "iperf3": {"spark1": {"tests": records}}})
+    assert [(rung.rail, rung.gbps, rung.expected_gbps) for rung in rungs(report)] == [("both", 110.0, sum(test["expected_gbps"] for test in pair))]
+    report = make_report({**data, "iperf3": {"spark1": {"tests": records[:1]}}})
+    assert rungs(report) == []
 
 
 @pytest.mark.parametrize("measured", [
@@ -71,7 +73,7 @@ def test_a_test_of_the_plan_says_between_whom_a_record_is() -> None:
     {"nccl": {"spark1": None}, "iperf3": {"spark1": None}},
     {"nccl": {"spark1": {"runs": [{"collective": "all_reduce_perf", "rows": []}]}}},
     {"nccl": {"spark1": {"runs": [{"rows": [{"size_bytes": 8, "out_of_place": {"time_us": None, "busbw_gbytes_per_s": 0.0}, "in_place": None}]}]}}},
-    {"iperf3": {"spark1": {"tests": [{"client": "spark1", "server": "spark2", "streams": 4, "received_gbps": None, "error": "refused"}]}}},
+    {"iperf3": {"spark1": {"tests": [{"id": "r15-spark1-spark2-a", "role": "client", "status": "failed", "message": "refused", "gbps": None}]}}},
 ])
 def test_what_was_not_measured_has_no_chart(measured: dict[str, Any]) -> None:
     report = report_with(**measured)
@@ -86,7 +88,7 @@ def test_many_edges_are_summed_up_and_their_table_is_folded() -> None:
     found = stream_ladder(report)
     assert found is not None and found["series"] == ["highest edge", "median edge", "lowest edge"]
     assert found["table"]["folded"] and len(found["table"]["rows"]) == len({(r.client, r.server, r.rail) for r in rungs(report)})
-    assert found["drawings"][0]["reference"]["text"] == "expected 98.0"
+    assert found["drawings"][0]["reference"]["text"] == "expected 109.0"
 
 
 def test_programs_and_scenarios_get_the_figures_too() -> None:
@@ -96,7 +98,7 @@ def test_programs_and_scenarios_get_the_figures_too() -> None:
     assert len(found["tcp_bits_per_second"]) == len(rungs(report)) > 0
     assert found["nccl_bus_bytes_per_second"] == [({"cluster": "spark", "collective": "all_reduce", "ranks": "3"}, pytest.approx(24e9, rel=0.01))]
     lines = summary_lines(report)
-    assert "TCP: 92.0 to 96.8 Gb/s with 8 streams, 12 edges measured." in lines
+    assert "TCP: 92.0 to 96.8 Gb/s with 8 streams, 12 edges measured rail by rail." in lines
     assert "NCCL: all_reduce 24.0 GB/s at 8 GiB, 3 ranks." in lines and len(lines) <= 24
     row = scenario_rows([{"name": "C", "run": "x"}], lambda _name: report)[2]
     assert row["nccl"] == "all_reduce 24.0 GB/s at 8 GiB, 3 ranks"

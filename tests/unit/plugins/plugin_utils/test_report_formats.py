@@ -66,7 +66,7 @@ def test_junit_has_one_case_a_check_and_counts_them() -> None:
     cut(data)
     report = make_report(data, **TIMES)
     root = junit_of(report)
-    assert [suite.get("name") for suite in root] == ["node", "pcie", "link", "address", "path", "rdma"]
+    assert [suite.get("name") for suite in root] == ["node", "pcie", "link", "address", "path", "rdma", "tcp"]
     counts = report["verdict"]["counts"]
     assert sum(int(suite.get("failures")) for suite in root) == counts["fail"] == 1
     assert sum(int(suite.get("skipped")) for suite in root) == counts["skip"]

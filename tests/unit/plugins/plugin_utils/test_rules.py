@@ -53,7 +53,7 @@ def test_list_of_checks_is_current() -> None:
 
 def test_documented_facts_are_the_facts_there_are() -> None:
     data = healthy.healthy_run(healthy.plan_of("mesh", 3))
-    for subject in Cluster(data, Limits(90, 90)).subjects():
+    for subject in Cluster(data, Limits({"directed": 90, "bidirectional": 90})).subjects():
         assert set(subject.facts) | {"subject", "outcome"} == set(names_of(subject.scope)), subject.scope
 
 
