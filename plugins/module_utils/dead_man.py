@@ -175,18 +175,27 @@ class DeadMan:
             yield
 
     @contextlib.contextmanager
-    def alone(self) -> t.Iterator[None]:
-        """Keep a second run of the module out.
+    def alone(self, wait_seconds: float = 0.0, sleep: t.Callable[[float], None] = time.sleep) -> t.Iterator[None]:
+        """Keep a second run of the module out. A run whose controller was killed goes on for a while: that is waited for.
+
+        Args:
+            wait_seconds: How long to wait for another run.
+            sleep: Waits.
 
         Raises:
-            DeadManError: Another run is at work on this node.
+            DeadManError: Another run is at work on this node all the time.
         """
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        deadline = time.monotonic() + wait_seconds
         with open(self.directory / "apply.lock", "ab") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as exc:
-                raise DeadManError("another run of this collection changes this node now: wait until it has ended") from exc
+            while True:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError as exc:
+                    if time.monotonic() >= deadline:
+                        raise DeadManError("another run of this collection changes this node now: wait until it has ended") from exc
+                    sleep(1.0)
             yield
 
     def arm(self, token: str, seconds: float, files: t.Sequence[managed_file.FileState], script: str, more: t.Mapping[str, t.Any]) -> None:

@@ -270,7 +270,7 @@ def run_apply(module: AnsibleModule, request: Request, dead_man: DeadMan) -> Non
         comparison = netplan_compare.compare(request, live, survey_now(request, dead_man, live).edits)
         module.exit_json(changed=comparison.would_change, drift=comparison.drift(request.node), diff=comparison.diff(), actions=[],
                          needs_confirm=False, token=None)
-    with dead_man.alone():
+    with dead_man.alone(request.timeout):
         actions = []
         before = live_state.read(run, request.planned)
         comparison = netplan_compare.compare(request, before)

@@ -127,7 +127,7 @@ def perform(module: AnsibleModule, request: Request, dead_man: DeadMan) -> None:
     def missing(live: t.Mapping[str, live_state.Live]) -> Comparison:
         return netplan_undo.compare(record, live)
 
-    with dead_man.alone():
+    with dead_man.alone(request.timeout):
         actions = []
         if dead_man.journal() is not None:
             dead_man.roll_back()
