@@ -16,6 +16,7 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils.live_state import 
 from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_merge import Merge
 from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_overlap import default_routes, overlaps
 from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_verdict import MARK, Request, Verdict
+from ansible_collections.dgxspark.fabric.plugins.module_utils.node_facts import busy_programs
 from ansible_collections.dgxspark.fabric.plugins.module_utils.sysfs import Tree
 
 PATH = re.compile(r"^/etc/netplan/[^/]+\.yaml$")
@@ -82,19 +83,20 @@ def check_overlap(request: Request, run: Runner, verdict: Verdict) -> None:
 
 
 def check_busy(request: Request, run: Runner, verdict: Verdict) -> None:
-    """Refuse to change a node on which programs use the fabric."""
-    done = run(["rdma", "-j", "res", "show", "qp"], timeout=20)
-    if done.rc != 0 or request.force_busy:
+    """Refuse to change a node on which programs use the fabric, or compute on the GPU."""
+    if request.force_busy:
         return
     devices = {interface.rdma_device for interface in request.planned}
     try:
-        holders = [entry for entry in iproute.parse_queue_pairs(done.out) if entry["device"] in devices]
+        programs = busy_programs(run, {})
     except iproute.IprouteError as exc:
         verdict.warnings.append(f"{request.node}: {exc}")
         return
-    for entry in holders:
-        verdict.refuse("node.busy", f"process {entry['pid']} ({entry['command']}) uses {entry['device']}: applying would break its connections. "
-                       "Stop it, or set fabric_force_busy: true")
+    for entry in programs:
+        if entry["device"] in devices or entry["device"] == "gpu":
+            use = f"uses {entry['device']}" if entry["device"] != "gpu" else "computes on the GPU"
+            verdict.refuse("node.busy", f"process {entry['pid']} ({entry['command']}) {use}: applying would break its connections. "
+                           "Stop it, or set fabric_force_busy: true")
 
 
 def look_at_netplan(request: Request, run: Runner, live: t.Mapping[str, Live], current: managed_file.FileState, owned: bool, root: str = "/") -> Verdict:
@@ -121,7 +123,7 @@ def check_numbers(request: Request, live: t.Mapping[str, Live], ours: bool, verd
 
 
 def validate(request: Request, run: Runner, live: t.Mapping[str, Live], current: managed_file.FileState, owned: bool, would_change: bool,
-             known: bool = False) -> Verdict:
+             known: bool = False, root: str = "/") -> Verdict:
     """Return every reason why the node must not be changed; nothing is written.
 
     Args:
@@ -132,11 +134,12 @@ def validate(request: Request, run: Runner, live: t.Mapping[str, Live], current:
         owned: Whether an earlier run wrote the managed file.
         would_change: Whether anything differs; a busy node where nothing is to do is no problem.
         known: Whether all netplan files are byte for byte those with which an earlier run ended well; then netplan is not asked again.
+        root: Where the node's files begin.
     """
-    netplan = Verdict() if known else look_at_netplan(request, run, live, current, owned)
+    netplan = Verdict() if known else look_at_netplan(request, run, live, current, owned, root)
     verdict = Verdict(survey=netplan.survey, warnings=[f"{request.node}: {note}" for note in netplan.survey.notes],
                       configured=netplan.configured)
-    tree = Tree("/")
+    tree = Tree(root)
     check_interfaces(request, live, tree, verdict)
     check_management(request, live, verdict)
     check_overlap(request, run, verdict)
