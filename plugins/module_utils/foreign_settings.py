@@ -91,6 +91,7 @@ class FileReader:
     run: Runner
     copy: Sandbox
     known: frozenset[str]
+    read: dict[bytes, str] = field(default_factory=dict)  # asking netplan takes a while
 
     def text(self, content: bytes) -> str:
         """Return what netplan reads from a file's bytes, in its own form, without what was defined beside it.
@@ -98,6 +99,11 @@ class FileReader:
         Raises:
             NetplanError: netplan rejects the file.
         """
+        if content not in self.read:
+            self.read[content] = self._text(content)
+        return self.read[content]
+
+    def _text(self, content: bytes) -> str:
         text, beside = text_of_one_file(self.run, content, self.known)
         if not beside:
             return text
@@ -210,9 +216,12 @@ class Surveyor:
         wanted = {claim.definition for claim in found}
         whys = {claim: blocked_by(claim, merged, self.planned, self.every, upon) for claim in found}
         copy = self.reader.copy
-        for path in copy.files():
-            if path == self.own and not self.own_is_foreign:
-                continue
+        paths = [path for path in copy.files() if path != self.own or self.own_is_foreign]
+        # A name may be written with escapes; a file that does not show it is read only where none that shows it has it.
+        likely = [path for path in paths if any(name.encode() in copy.content(path) for _kind, name in wanted)]
+        for path in [*likely, *(path for path in paths if path not in likely)]:
+            if path not in likely and survey.removed >= wanted:
+                break
             content = copy.content(path)
             tree = self.reader.tree(content)
             keys = [key for key in netplan_tree.definitions(tree) if key in wanted]

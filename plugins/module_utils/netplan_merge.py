@@ -43,6 +43,7 @@ class Merge:
         self.planned = {interface.name: every.get(interface.name, netplan_tree.Hardware()) for interface in request.planned}
         self.survey = Survey()
         self.merged: dict[str, t.Any] = {}
+        self.texts: dict[bytes, str] = {}
         self.configured: dict[str, t.Any] = {}
 
     def check(self, verdict: Verdict) -> Survey:
@@ -57,7 +58,7 @@ class Merge:
 
     def _surveyor(self, copy: Sandbox, own_is_foreign: bool) -> Surveyor:
         names = frozenset({*self.every, *self.planned, *netplan_names(self.configured)})
-        return Surveyor(FileReader(self.run, copy, names), self.request.path, own_is_foreign, self.planned, self.every)
+        return Surveyor(FileReader(self.run, copy, names, self.texts), self.request.path, own_is_foreign, self.planned, self.every)
 
     def _check(self, copy: Sandbox, verdict: Verdict) -> None:
         request = self.request
