@@ -11,8 +11,8 @@ version_added: "0.1.0"
 author:
   - dgxspark.fabric contributors (@dgxspark)
 description:
-  - Returns for each node that answered the lines of C(authorized_keys), C(known_hosts) and C(config), what deviates (C(drift), C(differs)), and whom to connect to
-    for the proof (C(targets)).
+  - Returns for each node that answered the lines of C(authorized_keys), C(known_hosts) and C(config), what deviates (C(drift), C(differs)), and whom
+    to connect to for the proof (C(targets)).
 positional: plan, names, result
 options:
   _input:

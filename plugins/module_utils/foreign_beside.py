@@ -19,7 +19,8 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_tree impor
 
 VIRTUAL_KINDS = ("bond", "bridge", "team", "vlan")
 NETWORKD = "etc/systemd/network"
-NETWORKD_LAYOUT = foreign_layouts.Layout("networkd-file", "hand-made file of systemd-networkd", "of several files that match an interface networkd takes the first by name")
+NETWORKD_LAYOUT = foreign_layouts.Layout("networkd-file", "hand-made file of systemd-networkd", "of several files that match an interface networkd takes the "
+                                         "first by name")
 NOT_FOR_LONG = ipaddress.IPv4Network("169.254.0.0/16")
 
 

@@ -196,8 +196,8 @@ SYNC_AGAIN = ("NVIDIA Sync writes its plan again whenever its Cluster Assistant 
 
 BY_FILE: tuple[tuple[str, Layout], ...] = (
     ("90-NM-*.yaml", Layout("networkmanager-mirror", "mirror of a NetworkManager profile",
-                            "NetworkManager keeps each profile that nmcli or the desktop makes or changes in such a file, which takes single interfaces to its own "
-                            "renderer and often switches DHCP on; it comes back when that profile is changed again")),
+                            "NetworkManager keeps each profile that nmcli or the desktop makes or changes in such a file, which takes single interfaces to "
+                            "its own renderer and often switches DHCP on; it comes back when that profile is changed again")),
     ("99-nvidia-sync-cluster*.yaml", Layout("nvidia-sync", "NVIDIA Sync Cluster Assistant", SYNC_AGAIN)),
     ("netplan-*.yaml", Layout("nvidia-sync", "NVIDIA Sync, temporary file of its probe", SYNC_AGAIN)),
     ("98-spark-vllm-docker*.yaml", Layout("eugr-setup-cluster", "eugr/spark-vllm-docker setup-cluster",
@@ -215,8 +215,8 @@ BY_SHAPE: tuple[tuple[t.Callable[[Shape], bool], Layout], ...] = (
     (_four_static, Layout("nvidia-static-twins", "NVIDIA playbook option 2 (November 2025 to July 2026)", SAME_NETWORK)),
     (_switch_static, Layout("nvidia-switch-static", "NVIDIA switch playbook (before June 2026)", SAME_NETWORK)),
     (_helper, Layout("nvidia-helper", "NVIDIA's spark_cluster_setup helper",
-                     "it names all four interfaces and writes 192.168.0.0/24 and on, which home networks use too; up to July 2026 it put both rails of a port in one "
-                     "network")),
+                     "it names all four interfaces and writes 192.168.0.0/24 and on, which home networks use too; up to July 2026 it put both rails of a port "
+                     "in one network")),
     (_performance_guide, Layout("nvidia-performance-guide", "NVIDIA performance guide",
                                 "it sets NetworkManager as renderer of everything; NetworkManager may clear such addresses after a reboot")),
     (_playbook, Layout("nvidia-playbook", "NVIDIA playbook (since July 2026)", "two networks, but no MTU: the interfaces stay at 1500")),
@@ -230,7 +230,8 @@ BY_SHAPE: tuple[tuple[t.Callable[[Shape], bool], Layout], ...] = (
     (_sparknet, Layout("sparknet", "christopherowen/dgx-spark-networking (sparknet)", "NetworkManager renders it; networks 10.x.path.0/24")),
     (_sparkrun_before, Layout("sparkrun-old", "sparkrun (before July 2026)", "link-local leaves a 169.254 address beside each static one")),
     (_networkd_static, Layout("technical-depth", "cloudone365/technical-depth cx7_fabric", "static addresses by networkd")),
-    (_eugr, Layout("eugr-guide", "eugr/spark-vllm-docker networking guide (also spark-pulse)", "the networks 192.168.177 to 198 that this plan uses by default, too")),
+    (_eugr, Layout("eugr-guide", "eugr/spark-vllm-docker networking guide (also spark-pulse)", "the networks 192.168.177 to 198 that this plan uses by "
+                   "default, too")),
     (_sparkrun, Layout("sparkrun", "sparkrun", "static addresses, as here; a second run of its wizard writes its own plan again")),
     (_one_rail, Layout("one-rail", "one rail addressed (as jnardiello)", "rail b is up without an address: NCCL cannot route over it on rings")),
 )

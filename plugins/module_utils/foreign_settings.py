@@ -231,7 +231,8 @@ class Surveyor:
                 survey.removed.update(keys)
         return survey
 
-    def _file(self, path: str, content: bytes, tree: t.Mapping[str, t.Any], keys: t.Sequence[Key], found: t.Sequence[Claim], blocked: t.Sequence[str]) -> Foreign:
+    def _file(self, path: str, content: bytes, tree: t.Mapping[str, t.Any], keys: t.Sequence[Key], found: t.Sequence[Claim],
+              blocked: t.Sequence[str]) -> Foreign:
         what = [f"{claim.key} {claim.why}" + ("" if claim.way == "name" else f" ({claim.interface})") + (
             f", {self._short(tree, claim)}" if claim.definition == found[0].definition or claim.way == "name" else "") for claim in found]
         problems = list(dict.fromkeys(blocked))
@@ -249,7 +250,8 @@ class Surveyor:
             foreign.adopting = f"replace this file by the plan's{'' if empty else f', and keep its other settings in {kept_path(path)}'}"
             foreign.edits = [] if empty else [Edit(kept_path(path), rest)]
         else:
-            foreign.adopting = f"move {_shown(keys)} out of the file" + (", of which nothing is left then, so that it goes" if empty else ", and leave the rest of it")
+            left = ", of which nothing is left then, so that it goes" if empty else ", and leave the rest of it"
+            foreign.adopting = f"move {_shown(keys)} out of the file{left}"
             foreign.edits = [Edit(path, None if empty else rest)]
         return foreign
 
@@ -292,7 +294,8 @@ class Surveyor:
             text = content.decode("utf-8", "surrogateescape")
             keys = [key for key in sorted(netplan_edit.definitions(text)) if key[0] == "ethernets" and key[1] in self.planned]
             foreign = Foreign(path, foreign_layouts.recognise(path, {}), [f"netplan rejects this file: {said.replace('/etc/netplan/one.yaml', path)}"], "",
-                              interfaces=tuple(name for _kind, name in keys), note="Until that is mended netplan cannot apply anything on this node")
+                              interfaces=tuple(name for _kind, name in keys),
+                              note="Until that is mended netplan cannot apply anything on this node")
             rest = (netplan_edit.without(text, keys) or "network:\n  version: 2\n").encode("utf-8", "surrogateescape") if keys else None
             if rest is None:
                 foreign.blocked.append("it has no entry of a planned interface")
@@ -318,4 +321,3 @@ def all_hardware(root: str, names: t.Iterable[str], driver: t.Callable[[str], st
             mac = ""
         found[name] = Hardware(mac or None, driver(name))
     return found
-

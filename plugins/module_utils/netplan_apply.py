@@ -48,11 +48,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Goal:
-    """Where a change leads: ``compare`` says what is missing, ``uppers`` are virtual interfaces that go, ``kind`` is "provision" or "undo"."""
+    """Where a change leads.
+
+    ``compare`` says what is missing; ``uppers`` are virtual interfaces that go; ``kind`` is "provision" or "undo"; ``rejected`` says that netplan does
+    not accept the configuration that is to be there, which only undo may want: it was so before.
+    """
 
     compare: t.Callable[[t.Mapping[str, Live]], Comparison]
     uppers: t.Sequence[str] = ()
     kind: str = "provision"
+    rejected: bool = False
 
 
 class Apply:
@@ -224,7 +229,7 @@ class Apply:
             if status is None:
                 self.sleep(POLL_SECONDS)
                 continue
-            if status != "0":
+            if status != "0" and not self.goal.rejected:
                 text = error_text(Tree("/").text(str(self.dead_man.pending), "apply.log") or "")
                 raise NotReached(f"netplan apply ended with status {status}: {text[-500:]}")
             ended = elapsed if ended is None else ended

@@ -9,8 +9,10 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import live_state, managed_file
+from ansible_collections.dgxspark.fabric.plugins.module_utils.command import Runner
 from ansible_collections.dgxspark.fabric.plugins.module_utils.live_state import Live
 from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_compare import NETPLAN_MODE, Comparison, WantedFile
+from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_sandbox import NetplanError, sandbox
 from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_tree import Planned
 from ansible_collections.dgxspark.fabric.plugins.module_utils.provision_record import Record, digest
 
@@ -41,6 +43,19 @@ def compare(record: Record, live: t.Mapping[str, Live]) -> Comparison:
         managed_file.FileError: A file is no plain file now, or its kept bytes are missing.
     """
     return Comparison(wanted_files(record), tuple(live_state.restore_differences(record.original_live(), live, record.interfaces())))
+
+
+def rejected(run: Runner, files: t.Iterable[WantedFile]) -> str | None:
+    """Return why netplan does not accept the configuration as it was before; ``None`` when it does. A file that it rejects may have been adopted."""
+    with sandbox(run) as copy:
+        for file in files:
+            if file.state.path.endswith(".yaml"):
+                copy.place(file.state.path, file.content)
+        try:
+            copy.tree()
+        except NetplanError as exc:
+            return str(exc)
+    return None
 
 
 def edited(record: Record, files: t.Iterable[WantedFile]) -> list[str]:

@@ -76,8 +76,8 @@ def check_overlap(request: Request, run: Runner, verdict: Verdict) -> None:
     for name, gateway in default_routes(request.planned, iproute.parse_routes(routes.out)):
         if name in going:
             continue
-        verdict.refuse("network.default_route", f"{name} holds a default route ({gateway}): the fabric leads nowhere else, and with the plan the route goes. See "
-                       "that the node reaches what it needs over management, then remove the route where it is set")
+        verdict.refuse("network.default_route", f"{name} holds a default route ({gateway}): the fabric leads nowhere else, and with the plan the route goes. "
+                       "See that the node reaches what it needs over management, then remove the route where it is set")
     for problem in problems:
         verdict.refuse("network.overlap", f"{problem}. Choose other networks by fabric_subnet_base or fabric_subnet_pool, or remove the other use")
 
@@ -118,8 +118,9 @@ def check_numbers(request: Request, live: t.Mapping[str, Live], ours: bool, verd
         for address in live[interface.name].addresses:
             found = ipaddress.ip_interface(address)
             if found.network == wanted.network and found.ip != wanted.ip:
-                verdict.warnings.append(f"{request.node}: {interface.name} has {found.ip} and would become {wanted.ip}, in the same network: was a host inserted or "
-                                        "moved in the group spark? Numbers follow the order of the group; set fabric_node_number for each host to keep its addresses")
+                verdict.warnings.append(f"{request.node}: {interface.name} has {found.ip} and would become {wanted.ip}, in the same network: was a host "
+                                        "inserted or moved in the group spark? Numbers follow the order of the group; set fabric_node_number for each host "
+                                        "to keep its addresses")
 
 
 def validate(request: Request, run: Runner, live: t.Mapping[str, Live], current: managed_file.FileState, owned: bool, would_change: bool,

@@ -60,7 +60,8 @@ def run_apt(argv: t.Sequence[str], timeout: float) -> Completed:
     """Run apt-get or dpkg-query with no questions asked; proxies of the environment are passed on."""
     environment = {**os.environ, "LC_ALL": "C.UTF-8", "PATH": SEARCH_PATH, "DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1"}
     try:
-        done = subprocess.run(list(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout, check=False, env=environment)
+        done = subprocess.run(list(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout, check=False,
+                              env=environment)
     except subprocess.TimeoutExpired:
         return Completed(tuple(argv), TIMED_OUT, "", f"{argv[0]} did not end within {timeout:g} s")
     except OSError as exc:
@@ -108,15 +109,15 @@ class Installer:
         install, upgrade, remove = parse_steps(done.out)
         if upgrade or remove:
             what = "; ".join(text for text in (f"upgrade {', '.join(upgrade)}" if upgrade else "", f"remove {', '.join(remove)}" if remove else "") if text)
-            raise PackagesError(f"installing {', '.join(missing)} would also {what}. Nothing is upgraded or removed by surprise: do that yourself, then run again, "
-                                "or set fabric_packages: false")
+            raise PackagesError(f"installing {', '.join(missing)} would also {what}. Nothing is upgraded or removed by surprise: do that yourself, then run "
+                                "again, or set fabric_packages: false")
         return install
 
     @staticmethod
     def _failed(missing: t.Sequence[str], done: Completed, fetched: str) -> str:
         said = [line for line in (done.err + "\n" + fetched).splitlines() if line.startswith("E:")] or [done.err.strip()[-300:] or f"status {done.rc}"]
-        return (f"{', '.join(missing)} cannot be installed: {' '.join(said[:3])}. On a node without internet give apt a mirror or proxy (packages_apt_options, or http_proxy in the "
-                "play's environment), or install them by hand and set fabric_packages: false")
+        return (f"{', '.join(missing)} cannot be installed: {' '.join(said[:3])}. On a node without internet give apt a mirror or proxy "
+                "(packages_apt_options, or http_proxy in the play's environment), or install them by hand and set fabric_packages: false")
 
     def install(self, missing: t.Sequence[str]) -> None:
         """Install the packages.
@@ -160,7 +161,8 @@ def drift(node: str, names: t.Sequence[str], present: t.Mapping[str, str], recor
     for name in [*names, *sorted(set(recorded) - set(names))]:
         known, now = recorded.get(name), present.get(name)
         if now is None and (name in names or known):
-            entries.append({"host": node, "subject": name, "key": "package", "wanted": known or "installed", "live": "missing", "message": f"{node}: {name} is not installed"})
+            entries.append({"host": node, "subject": name, "key": "package", "wanted": known or "installed", "live": "missing",
+                            "message": f"{node}: {name} is not installed"})
         elif known and now != known:
             entries.append({"host": node, "subject": name, "key": "version", "wanted": known, "live": now,
                             "message": f"{node}: {name} is {now}, the node was provisioned with {known}; provisioning again accepts it"})

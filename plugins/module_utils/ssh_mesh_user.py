@@ -23,8 +23,10 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils.ssh_mesh_files imp
 
 AT_ONCE = 8
 HINTS = (
-    ("Host key verification failed", "the host key differs from the one that the node itself shows: run provisioning again; if it stays, somebody answers in its place"),
-    ("Permission denied", "sshd there does not take the key: see AllowUsers and AuthorizedKeysFile in its sshd_config, and the permissions of the home directory"),
+    ("Host key verification failed", "the host key differs from the one that the node itself shows: run provisioning again; if it stays, somebody answers in "
+     "its place"),
+    ("Permission denied", "sshd there does not take the key: see AllowUsers and AuthorizedKeysFile in its sshd_config, and the permissions of the home "
+     "directory"),
     ("Connection refused", "no sshd answers there"),
     ("timed out", "nothing answers: see the firewall and the management network"),
     ("No route to host", "see the management network between the two"),
@@ -86,8 +88,8 @@ def run_as(user: Account, argv: t.Sequence[str], timeout: float) -> tuple[int, s
         more = {"user": user.uid, "group": user.gid, "extra_groups": os.getgrouplist(user.name, user.gid)}
     environment = {"HOME": user.home, "USER": user.name, "LOGNAME": user.name, "PATH": SEARCH_PATH, "LC_ALL": "C.UTF-8"}
     try:
-        done = subprocess.run(list(argv), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace", timeout=timeout,
-                              check=False, env=environment, cwd=user.home, start_new_session=True, **more)
+        done = subprocess.run(list(argv), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
+                              timeout=timeout, check=False, env=environment, cwd=user.home, start_new_session=True, **more)
     except subprocess.TimeoutExpired:
         return 124, f"no end within {timeout:g} s"
     except OSError as exc:
@@ -163,7 +165,8 @@ def prove(user: Account, node: str, targets: t.Sequence[t.Mapping[str, t.Any]], 
             return None
         text = shlex.join(command)
         last = said.splitlines()[-1] if said else f"status {status}"
-        return {"from": node, "to": target["node"], "user": user.name, "peer_user": target.get("user"), "command": text, "key": os.path.join(user.home, KEY), "said": said[-500:],
+        return {"from": node, "to": target["node"], "user": user.name, "peer_user": target.get("user"), "command": text, "key": os.path.join(user.home, KEY),
+                "said": said[-500:],
                 "message": f"{node} does not reach {target['node']}: as user {user.name} on {node}, \"{text}\" (key {os.path.join(user.home, KEY)}, user "
                            f"{target.get('user') or user.name} there) said: {last}. {hint(said)[:1].upper()}{hint(said)[1:]}"}
 

@@ -115,8 +115,8 @@ def request_of(params: t.Mapping[str, t.Any], dead_man: DeadMan) -> Request:
 def refuse_edited(module: AnsibleModule, node: str, edited: list[str]) -> None:
     """Stop when files were edited since, unless it is forced."""
     if edited and not module.params["force"]:
-        module.fail_json(msg=f"{node}: {', '.join(edited)} changed since this collection wrote it, and taking back would lose that. Save the change elsewhere, or force it "
-                         "with -e undo_force=true (a copy stays in /var/lib/dgxspark-fabric/undone)", edited=edited)
+        module.fail_json(msg=f"{node}: {', '.join(edited)} changed since this collection wrote it, and taking back would lose that. Save the change "
+                         "elsewhere, or force it with -e undo_force=true (a copy stays in /var/lib/dgxspark-fabric/undone)", edited=edited)
 
 
 def perform(module: AnsibleModule, request: Request, dead_man: DeadMan) -> None:
@@ -139,7 +139,10 @@ def perform(module: AnsibleModule, request: Request, dead_man: DeadMan) -> None:
         if not comparison.would_change:
             record.forget()
             module.exit_json(changed=bool(actions), edited=edited, actions=actions, needs_confirm=False, token=None, diff=[])
-        apply = Apply(request, run, dead_man, Goal(missing, kind="undo"))
+        why = netplan_undo.rejected(run, comparison.files)
+        if why:
+            module.warn(f"{node}: netplan rejected the configuration before it was provisioned, and does so again: {why}")
+        apply = Apply(request, run, dead_man, Goal(missing, kind="undo", rejected=bool(why)))
         try:
             outcome = apply.perform(comparison, before)
         except NotReached as exc:

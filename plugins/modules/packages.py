@@ -12,7 +12,8 @@ version_added: "0.1.0"
 author:
   - dgxspark.fabric contributors (@dgxspark)
 description:
-  - Installs those packages that are missing, by apt-get. What is installed is never upgraded. When installing would upgrade or remove anything, it stops and names it.
+  - Installs those packages that are missing, by apt-get. What is installed is never upgraded. When installing would upgrade or remove anything, it
+    stops and names it.
   - Package lists are fetched only where they do not know a package, so nothing is fetched where nothing is missing.
   - Keeps the versions on the node; check mode compares with them.
 options:

@@ -88,8 +88,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ssh:
-  description: C(user), C(public_key) (V(null) when check mode did not make it), C(host_keys), and our part of the files in C(authorized_keys), C(known_hosts) and C(config);
-    C(too_open) are paths whose permissions sshd does not accept.
+  description: C(user), C(public_key) (V(null) when check mode did not make it), C(host_keys), and our part of the files in C(authorized_keys),
+    C(known_hosts) and C(config); C(too_open) are paths whose permissions sshd does not accept.
   returned: with O(phase=read)
   type: dict
 paths:
@@ -139,7 +139,8 @@ def run_read(module: AnsibleModule, user: Account) -> None:
 
 def diff(before: dict[str, t.Any], after: dict[str, t.Any]) -> list[dict[str, str]]:
     """Return Ansible diffs of our parts."""
-    return [{"before_header": name, "after_header": name, "before": "".join(f"{line}\n" for line in before[name]), "after": "".join(f"{line}\n" for line in after[name])}
+    return [{"before_header": name, "after_header": name, "before": "".join(f"{line}\n" for line in before[name]),
+             "after": "".join(f"{line}\n" for line in after[name])}
             for name in PARTS if before[name] != after[name]]
 
 

@@ -53,7 +53,8 @@ def not_ready_text(hosts: Mapping[str, Mapping[str, Any]], names: Sequence[str],
     untouched = [str(name) for name in names if name not in found and not hosts[name].get("fabric_applied")]
     lines = [f"Stopped after the first failure; {count} could not be made {goal}:"]
     lines += [_line(name, why) for name, why in found.items()]
-    lines.append(f"{goal.capitalize()} now: {', '.join(changed) or 'none'}. Not changed by this run: {', '.join(untouched) or 'none'}. A further run goes on from here.")
+    lines.append(f"{goal.capitalize()} now: {', '.join(changed) or 'none'}. Not changed by this run: {', '.join(untouched) or 'none'}. A further run goes on "
+                 "from here.")
     return "\n".join(lines)
 
 

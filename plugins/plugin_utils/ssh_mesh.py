@@ -16,7 +16,8 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils.ssh_mesh_files imp
 
 COMMENT = "dgxspark-fabric:"
 PARTS = ("authorized_keys", "known_hosts", "config")
-WHAT = {"authorized_keys": "the keys of the other nodes in authorized_keys", "known_hosts": "the host keys of the other nodes", "config": "our block in ~/.ssh/config"}
+WHAT = {"authorized_keys": "the keys of the other nodes in authorized_keys", "known_hosts": "the host keys of the other nodes",
+        "config": "our block in ~/.ssh/config"}
 
 
 def names_of(plan: Mapping[str, Any], node: str) -> list[str]:
@@ -89,7 +90,8 @@ def _config(plan: Mapping[str, Any], users: Mapping[str, str]) -> list[str]:
     for name, user in users.items():
         lines += [f"Host {' '.join(names_of(plan, name))}", f"    HostName {plan['nodes'][name]['management']['address']}", f"    User {user}"]
     every = " ".join(word for name in users for word in names_of(plan, name))
-    lines += [f"Host {every}", f"    IdentityFile ~/{KEY}", "    IdentitiesOnly yes", f"    UserKnownHostsFile ~/{KNOWN_HOSTS}", "    StrictHostKeyChecking yes", "Host *"]
+    lines += [f"Host {every}", f"    IdentityFile ~/{KEY}", "    IdentitiesOnly yes", f"    UserKnownHostsFile ~/{KNOWN_HOSTS}",
+              "    StrictHostKeyChecking yes", "Host *"]
     return lines
 
 
@@ -107,7 +109,8 @@ def drift(plan: Mapping[str, Any], seen: Mapping[str, Mapping[str, Any]], node: 
         missing = [line for line in should[part] if line not in own[part]]
         surplus = [line for line in own[part] if line not in should[part]]
         if own[part] != should[part]:
-            detail = ", ".join(text for text in (f"{len(missing)} lines missing" if missing else "", f"{len(surplus)} lines too many" if surplus else "") if text)
+            detail = ", ".join(text for text in (f"{len(missing)} lines missing" if missing else "",
+                                                 f"{len(surplus)} lines too many" if surplus else "") if text)
             add(part, "differs", f"{WHAT[part]} of user {own['user']}: {detail or 'in another order'}")
     for path in own["too_open"]:
         add("mode", "too open", f"{path} may be written by others, so that ssh ignores it: chmod go-w {path}")
@@ -131,5 +134,6 @@ def mesh(plan: Mapping[str, Any], hosts: Mapping[str, Mapping[str, Any]], names:
     found = {}
     for name in seen:
         entries = drift(plan, seen, name)
-        found[name] = {**wanted(plan, seen, name), "drift": entries, "differs": any(entry["key"] != "key" for entry in entries), "targets": targets(plan, seen, name)}
+        found[name] = {**wanted(plan, seen, name), "drift": entries, "differs": any(entry["key"] != "key" for entry in entries),
+                       "targets": targets(plan, seen, name)}
     return found

@@ -191,7 +191,8 @@ def test_every_drift_is_named(fresh: Lab) -> None:
               f"printf 'network:\\n  version: 2\\n  ethernets:\\n    {A}:\\n      mtu: 1500\\n' > /etc/netplan/99-nvidia-sync-cluster.yaml")
     drifted = run_playbook("site.yml", "--check", "--diff", "-e", "fabric_test_seconds=2")
     assert drifted.status != 0
-    for words in ("has mode 0644, expected 0600", "arp_ignore 0", "surplus address 10.9.9.1/24", "10.9.9.1/24 of " + A + " is live, but not in netplan", "has MTU 1500",
+    for words in ("has mode 0644, expected 0600", "arp_ignore 0", "surplus address 10.9.9.1/24", "10.9.9.1/24 of " + A + " is live, but not in netplan",
+                  "has MTU 1500",
                   "the keys of the other nodes in authorized_keys", "the node was provisioned with 1.0", "/etc/netplan/40-cx7.yaml is missing", "NVIDIA Sync",
                   "192.168.177.12/24 of " + A + " is live, but not in netplan: it will not survive a reboot"):
         assert words in drifted.output, words
@@ -209,7 +210,8 @@ def kill_when(lab: Lab, condition: str, *args: str, seconds: float = 240) -> Non
 
 def popen_arguments() -> dict[str, t.Any]:
     """Return how ansible-playbook is started so that it can be killed with its children."""
-    return {"cwd": ROOT, "env": ansible_environment(), "stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.STDOUT, "start_new_session": True}
+    return {"cwd": ROOT, "env": ansible_environment(), "stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.STDOUT,
+            "start_new_session": True}
 
 
 STATE = "/var/lib/dgxspark-fabric"
@@ -300,7 +302,8 @@ network:
 @pytest.mark.long
 def test_ssh_between_nodes_for_a_plain_user(fresh: Lab) -> None:
     user = ("-e", "fabric_ssh_user=spark")
-    fresh.ssh("spark1", "install -d -m 700 -o spark -g spark ~spark/.ssh; echo 'ssh-rsa mine' > ~spark/.ssh/authorized_keys; chown spark: ~spark/.ssh/authorized_keys")
+    fresh.ssh("spark1", "install -d -m 700 -o spark -g spark ~spark/.ssh; echo 'ssh-rsa mine' > ~spark/.ssh/authorized_keys; chown spark: "
+              "~spark/.ssh/authorized_keys")
     assert run_playbook(PROVISION, *user).status == 0
     for name in ("spark2", "10.77.0.12"):
         assert fresh.ssh("spark1", f"runuser -u spark -- ssh -o BatchMode=yes {name} hostname").strip() == "spark2"

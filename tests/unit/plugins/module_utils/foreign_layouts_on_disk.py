@@ -42,7 +42,8 @@ method={method}
 """
 
 
-def profile(name: str, interface: str, ipv4: str = "", method: str = "manual", kind: str = "ethernet", priority: int = 0, more: str = "", uuid: str = "") -> str:
+def profile(name: str, interface: str, ipv4: str = "", method: str = "manual", kind: str = "ethernet", priority: int = 0, more: str = "",
+            uuid: str = "") -> str:
     """Return a NetworkManager keyfile."""
     return PROFILE.format(name=name, interface=interface, ipv4=ipv4, method=method, kind=kind, priority=priority, more=more, uuid=uuid or f"uuid-{name}")
 
@@ -110,8 +111,10 @@ network:
     "eugr-setup-cluster": ("eugr-setup-cluster", "setup-cluster", {"etc/netplan/98-spark-vllm-docker.yaml": static(
         {A: "10.20.0.11/24", B: "10.20.1.11/24"}, TIED_OFF)}),
     "nvidia-sync": ("nvidia-sync", "NVIDIA Sync", {"etc/netplan/99-nvidia-sync-cluster.yaml": static(
-        {A: "10.100.32.1/24", B: "10.100.33.1/24"}, "dhcp4: false; mtu: 9000", "  renderer: NetworkManager\n"), "etc/netplan/01-network-manager-all.yaml": DESKTOP}),
-    "nvidia-sync-temporary": ("nvidia-sync", "NVIDIA Sync", {"etc/netplan/netplan-7f3a.yaml": static({A: "10.100.32.1/24", B: "10.100.33.1/24"}, "dhcp4: false")}),
+        {A: "10.100.32.1/24", B: "10.100.33.1/24"}, "dhcp4: false; mtu: 9000", "  renderer: NetworkManager\n"),
+        "etc/netplan/01-network-manager-all.yaml": DESKTOP}),
+    "nvidia-sync-temporary": ("nvidia-sync", "NVIDIA Sync", {"etc/netplan/netplan-7f3a.yaml": static({A: "10.100.32.1/24", B: "10.100.33.1/24"},
+                                                                                                     "dhcp4: false")}),
     "networkmanager-mirror": ("networkmanager-mirror", "mirror", {"etc/netplan/90-NM-11111111-2222-3333-4444-555555555555.yaml": f"""\
 network:
   version: 2

@@ -89,7 +89,8 @@ BAD: dict[str, tuple[Start, str, tuple[str, ...]]] = {
     "below a VLAN": (Start(build=upper("fab.7", "vlan")), "interface.vlan", ("fab.7", "remove the VLAN")),
     "management unknown": (Start(request={"management_interface": None}), "management.unknown", ("fabric_management_interface",)),
     "management in the plan": (Start(request={"management_interface": A}), "management.planned", (A, "cut the connection", "ansible_host")),
-    "management upon the plan": (Start(live={"master": "br0"}, request={"management_interface": "br0"}, build=upper("br0", "bridge")), "management.planned", ("br0",)),
+    "management upon the plan": (Start(live={"master": "br0"}, request={"management_interface": "br0"}, build=upper("br0", "bridge")), "management.planned",
+                                 ("br0",)),
     "docker in the network": (Start(addresses={"docker0": "192.168.177.1/24"}), "network.overlap", (A, "192.168.177.0/24", "docker0", "fabric_subnet_base")),
     "home network": (Start(addresses={"wlP9s9": "192.168.178.30/23"}), "network.overlap", ("wlP9s9",)),
     "VPN route": (Start(routes=[{"dst": "192.168.0.0/16", "dev": "tun0"}]), "network.overlap", ("192.168.0.0/16 on tun0",)),
@@ -100,17 +101,21 @@ BAD: dict[str, tuple[Start, str, tuple[str, ...]]] = {
     "no place for netplan": (Start(request={"path": "/etc/netplan.d/x.yaml"}), "netplan.path", ("fabric_netplan_path",)),
     "netplan missing": (Start(netplan=False), "netplan.rejected", ("netplan.io",)),
     "own file of somebody else": (Start({CX7: static({A: "192.168.100.10/24"}, "dhcp4: no")}), "netplan.foreign", ("/" + CX7, "NVIDIA", "adopt")),
-    "second file for an interface": (Start({"etc/netplan/99-x.yaml": static({A: "10.1.1.1/24"})}), "netplan.foreign", ("99-x.yaml", f"ethernets.{A}", "10.1.1.1/24")),
-    "a file that netplan rejects": (Start({"etc/netplan/60-x.yaml": "network:\n  ethernets:\n    enP7s7:\n      mtu: many\n"}), "netplan.rejected", ("60-x.yaml",)),
+    "second file for an interface": (Start({"etc/netplan/99-x.yaml": static({A: "10.1.1.1/24"})}), "netplan.foreign",
+                                     ("99-x.yaml", f"ethernets.{A}", "10.1.1.1/24")),
+    "a file that netplan rejects": (Start({"etc/netplan/60-x.yaml": "network:\n  ethernets:\n    enP7s7:\n      mtu: many\n"}), "netplan.rejected",
+                                    ("60-x.yaml",)),
     "profile of NetworkManager": (Start({NM + "a.nmconnection": profile("a", A, "address1=10.1.1.1/24")}), "networkmanager.foreign", ("a.nmconnection", A)),
     "address by hand": (Start(live={"addresses": ("10.1.1.1/24",)}), "runtime.foreign", ("10.1.1.1/24", "reboot")),
     "file of networkd": (Start({"etc/systemd/network/05-x.network": f"[Match]\nName={A}\n"}), "networkd.foreign", ("05-x.network",)),
     "bond in netplan": (Start({"etc/netplan/60-b.yaml": f"network:\n  ethernets: {{{A}: {{}}, {B}: {{}}}}\n  bonds: {{bond0: {{interfaces: [{A}, {B}]}}}}\n"}),
                         "netplan.foreign", ("bond0", "bonds.bond0.interfaces")),
-    "DHCP by another file, ignored": (Start({"etc/netplan/99-x.yaml": static({A: ""}, "dhcp6: true")}, request={"foreign": "ignore"}), "netplan.merged", (A, "dhcp6")),
+    "DHCP by another file, ignored": (Start({"etc/netplan/99-x.yaml": static({A: ""}, "dhcp6: true")}, request={"foreign": "ignore"}), "netplan.merged",
+                                      (A, "dhcp6")),
     "twins with two renderers, ignored": (Start({"etc/netplan/99-x.yaml": static({A: ""}, "renderer: NetworkManager")}, request={"foreign": "ignore"}),
                                           "netplan.renderers", (A, B, "NetworkManager", "fabric_netplan_renderer")),
-    "renderer of everything": (Start(request={"content": TEXT.replace("  version: 2\n", "  version: 2\n  renderer: NetworkManager\n").encode()}), "netplan.others",
+    "renderer of everything": (Start(request={"content": TEXT.replace("  version: 2\n", "  version: 2\n  renderer: NetworkManager\n").encode()}),
+                               "netplan.others",
                                ("the renderer of all interfaces",)),
 }
 
@@ -126,12 +131,14 @@ def test_refused_before_the_first_write(tmp_path, name):
 
 
 def test_a_good_start_is_not_refused(tmp_path):
-    assert validate(tmp_path, Start(addresses={"docker0": "172.17.0.1/16"}, routes=[{"dst": "default", "dev": "enP7s7", "gateway": "10.77.0.1"}])).problems == []
+    assert validate(tmp_path, Start(addresses={"docker0": "172.17.0.1/16"},
+                                    routes=[{"dst": "default", "dev": "enP7s7", "gateway": "10.77.0.1"}])).problems == []
 
 
 def test_a_bond_that_is_adopted_is_no_obstacle(tmp_path):
     text = f"network:\n  ethernets: {{{A}: {{}}, {B}: {{}}}}\n  bonds: {{bond0: {{interfaces: [{A}, {B}], addresses: [192.168.177.9/24]}}}}\n"
-    start = Start({"etc/netplan/60-b.yaml": text}, live={"master": "bond0"}, addresses={"bond0": "192.168.177.9/24"}, request={"foreign": "adopt"}, build=upper("bond0", "bond"))
+    start = Start({"etc/netplan/60-b.yaml": text}, live={"master": "bond0"}, addresses={"bond0": "192.168.177.9/24"}, request={"foreign": "adopt"},
+                  build=upper("bond0", "bond"))
     assert validate(tmp_path, start).problems == []
 
 

@@ -63,7 +63,7 @@ def apply_on(tmp_path, monkeypatch):
         if old is not None:
             managed_file.write(str(path), old, 0o600)
         request = netplan_verdict.Request("spark1", str(path), content, (PLANNED,), arp=False, management_interface="enP7s7",
-                                           management_address="10.77.0.11", timeout=30.0, confirm_seconds=60.0)
+                                          management_address="10.77.0.11", timeout=30.0, confirm_seconds=60.0)
         monkeypatch.setattr(live_state, "read", lambda run, interfaces, root="/": {"enp1s0f0np0": node.live})
         before = {"enp1s0f0np0": node.live}
         comparison = netplan_compare.compare(request, before)

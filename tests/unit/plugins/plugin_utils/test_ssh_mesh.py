@@ -68,5 +68,6 @@ def test_a_new_key_and_open_files_are_drift(seen):
 
 
 def test_a_cluster_of_one():
-    assert ssh_mesh.wanted({"nodes": {"a": {"management": {"address": "a"}}}}, {"a": said("a")}, "a") == {"authorized_keys": [], "known_hosts": [], "config": []}
+    alone = {"nodes": {"a": {"management": {"address": "a"}}}}
+    assert ssh_mesh.wanted(alone, {"a": said("a")}, "a") == {"authorized_keys": [], "known_hosts": [], "config": []}
     assert ssh_mesh.mesh(PLAN, {"spark1": {}}, ["spark1"], "r") == {}
