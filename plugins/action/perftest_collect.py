@@ -79,7 +79,7 @@ class ActionModule(ActionBase):
         until = began + float(started["deadline_seconds"]) + times.margin
         lost_at = until
         quiet = not sys.stdout.isatty() or os.environ.get("CI", "").lower() in ("true", "1")
-        shown, dead, trouble = "", 0, "its job never answered"
+        shown, dead, failures, trouble = "", 0, 0, "its job never answered"
         look: Look | None = None
         while time.monotonic() < until:
             try:
@@ -89,8 +89,11 @@ class ActionModule(ActionBase):
                 if time.monotonic() > lost_at:
                     break
                 self._reset()
-                time.sleep(min(2.0, times.poll))
+                failures += 1
+                # Longer each time: sshd shuts out a host that keeps trying (PerSourcePenalties).
+                time.sleep(min(2.0 * failures, times.poll))
                 continue
+            failures = 0
             if look is None:
                 trouble = "the node gave no readable answer"
                 time.sleep(1.0)

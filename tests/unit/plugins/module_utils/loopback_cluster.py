@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import socket
 import sys
@@ -24,12 +25,13 @@ TIMING = Timing(heartbeat=0.1, silence=1.5, redial_grace=0.4, dial_every=0.05, d
 PATIENCE = Patience(gid=0.2, listen=5.0, connect=1.5, peer_end=0.8, exchange=0.5, start_together=0.3, poll=0.02)
 
 
+#: Ports below the range that the kernel hands out, other ones for each test process: what is free now stays free until it is used.
+PORTS = iter(range(20000 + os.getpid() % 100 * 100, 32000))
+
+
 def free_port(*addresses: str) -> int:
-    """Return a TCP port that is free on all of ``addresses``."""
-    while True:
-        with socket.socket() as first:
-            first.bind((addresses[0], 0))
-            port = first.getsockname()[1]
+    """Return a TCP port that is free on all of ``addresses`` and that no other test of this process gets."""
+    for port in PORTS:
         try:
             for address in addresses:
                 with socket.socket() as other:
@@ -37,6 +39,7 @@ def free_port(*addresses: str) -> int:
         except OSError:
             continue
         return port
+    raise RuntimeError("no TCP port below 32000 is left for the tests")
 
 
 def write_device(root: pathlib.Path, device: str, interface: str, address: str, state: str = "4: ACTIVE") -> None:
