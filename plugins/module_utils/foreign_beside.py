@@ -49,26 +49,26 @@ def _networkd_match(text: str) -> tuple[list[str], str | None]:
     return section.get("name", "").split(), section.get("macaddress") or section.get("permanentmacaddress")
 
 
-def networkd_files(root: str, planned: t.Mapping[str, Hardware], every: t.Iterable[str]) -> list[Foreign]:
+def _selects(patterns: t.Sequence[str], mac: str | None, name: str, hardware: Hardware) -> bool:
+    """Tell whether a [Match] section selects an interface: all its conditions must hold."""
+    by_name = any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    by_mac = mac is not None and mac.lower() == (hardware.mac or "").lower()
+    return by_name and (by_mac or mac is None) if patterns else by_mac
+
+
+def networkd_files(root: str, planned: t.Mapping[str, Hardware], every: t.Mapping[str, Hardware]) -> list[Foreign]:
     """Return the claims of ``.network`` files that somebody put into /etc/systemd/network."""
     found = []
     directory = pathlib.Path(root) / NETWORKD
-    names = [*every]
     for file in sorted(directory.glob("*.network")) if directory.is_dir() else ():
         try:
             patterns, mac = _networkd_match(file.read_text(encoding="utf-8", errors="replace"))
         except OSError:
             continue
-
-        def selects(name: str, hardware: Hardware, patterns: list[str] = patterns, mac: str | None = mac) -> bool:
-            by_name = any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
-            by_mac = bool(mac) and str(mac).lower() == (hardware.mac or "").lower()
-            return by_name and (by_mac or not mac) if patterns else by_mac
-
-        touched = tuple(name for name, hardware in planned.items() if selects(name, hardware))
+        touched = tuple(name for name, hardware in planned.items() if _selects(patterns, mac, name, hardware))
         if not touched:
             continue
-        others = [name for name in names if name not in planned and selects(name, Hardware())]
+        others = [name for name in every if name not in planned and _selects(patterns, mac, name, every[name])]
         path = f"/{NETWORKD}/{file.name}"
         found.append(Foreign(path, NETWORKD_LAYOUT, [f"its [Match] selects {', '.join(touched)}"], "move the file away", [Edit(path, None)],
                              [f"it also selects {', '.join(others)}"] if others else [], "networkd", touched))

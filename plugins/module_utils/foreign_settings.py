@@ -283,32 +283,32 @@ class Surveyor:
         Such a file cannot be read; entries of planned interfaces are found by their lines alone, and what is left has to be accepted by netplan.
         """
         found = []
-        copy = self.reader.copy
-        for path in copy.files():
-            content = copy.content(path)
+        for path in self.reader.copy.files():
+            content = self.reader.copy.content(path)
             try:
                 self.reader.tree(content)
-                continue
             except NetplanError as exc:
-                said = str(exc).splitlines()[0]
-            text = content.decode("utf-8", "surrogateescape")
-            keys = [key for key in sorted(netplan_edit.definitions(text)) if key[0] == "ethernets" and key[1] in self.planned]
-            foreign = Foreign(path, foreign_layouts.recognise(path, {}), [f"netplan rejects this file: {said.replace('/etc/netplan/one.yaml', path)}"], "",
-                              interfaces=tuple(name for _kind, name in keys),
-                              note="Until that is mended netplan cannot apply anything on this node")
-            rest = (netplan_edit.without(text, keys) or "network:\n  version: 2\n").encode("utf-8", "surrogateescape") if keys else None
-            if rest is None:
-                foreign.blocked.append("it has no entry of a planned interface")
-            else:
-                try:
-                    tree = self.reader.tree(rest)
-                    empty = not netplan_tree.definitions(tree) and "renderer" not in tree
-                    foreign.edits = [Edit(path, None if empty else rest)]
-                    foreign.adopting = f"take {_shown(keys)} out of it, {'of which nothing is left then' if empty else 'after which netplan accepts it'}"
-                except NetplanError:
-                    foreign.blocked.append("without the entries of planned interfaces netplan rejects it, too")
-            found.append(foreign)
+                found.append(self._rejected(path, content, str(exc).splitlines()[0]))
         return found
+
+    def _rejected(self, path: str, content: bytes, said: str) -> Foreign:
+        text = content.decode("utf-8", "surrogateescape")
+        keys = [key for key in sorted(netplan_edit.definitions(text)) if key[0] == "ethernets" and key[1] in self.planned]
+        foreign = Foreign(path, foreign_layouts.recognise(path, {}), [f"netplan rejects this file: {said.replace('/etc/netplan/one.yaml', path)}"], "",
+                          interfaces=tuple(name for _kind, name in keys), note="Until that is mended netplan cannot apply anything on this node")
+        if not keys:
+            foreign.blocked.append("it has no entry of a planned interface")
+            return foreign
+        rest = (netplan_edit.without(text, keys) or "network:\n  version: 2\n").encode("utf-8", "surrogateescape")
+        try:
+            tree = self.reader.tree(rest)
+        except NetplanError:
+            foreign.blocked.append("without the entries of planned interfaces netplan rejects it, too")
+            return foreign
+        empty = not netplan_tree.definitions(tree) and "renderer" not in tree
+        foreign.edits = [Edit(path, None if empty else rest)]
+        foreign.adopting = f"take {_shown(keys)} out of it, {'of which nothing is left then' if empty else 'after which netplan accepts it'}"
+        return foreign
 
 
 def all_hardware(root: str, names: t.Iterable[str], driver: t.Callable[[str], str | None]) -> dict[str, Hardware]:
