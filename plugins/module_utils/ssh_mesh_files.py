@@ -171,8 +171,8 @@ class UserFiles:
         changed = []
         for name in (AUTHORIZED_KEYS, CONFIG):
             text = self.text(name)
-            if block(text, self.path(name)):
-                left = with_block(text, [])
+            if BEGIN in text.splitlines():
+                left = with_block(text, [], path=self.path(name))
                 changed.append(self.path(name))
                 if left:
                     managed_file.write(self.path(name), left.encode(), managed_file.read(self.path(name)).mode or 0o600)

@@ -23,14 +23,14 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils.ssh_mesh_files imp
 
 AT_ONCE = 8
 HINTS = (
-    ("Host key verification failed", "the host key differs from the one that the node itself shows: run provisioning again; if it stays, somebody answers in "
+    ("Host key verification failed", "The host key differs from the one that the node itself shows: run provisioning again; if it stays, somebody answers in "
      "its place"),
-    ("Permission denied", "sshd there does not take the key: see AllowUsers and AuthorizedKeysFile in its sshd_config, and the permissions of the home "
+    ("Permission denied", "There sshd does not take the key: see AllowUsers and AuthorizedKeysFile in its sshd_config, and the permissions of the home "
      "directory"),
-    ("Connection refused", "no sshd answers there"),
-    ("timed out", "nothing answers: see the firewall and the management network"),
-    ("No route to host", "see the management network between the two"),
-    ("Could not resolve", "the name is unknown there: set fabric_management_address to an address"),
+    ("Connection refused", "No sshd answers there"),
+    ("timed out", "Nothing answers: see the firewall and the management network"),
+    ("No route to host", "See the management network between the two"),
+    ("Could not resolve", "The name is unknown there: set fabric_management_address to an address"),
 )
 
 
@@ -141,7 +141,7 @@ def proof_command(target: str, seconds: int) -> list[str]:
 
 def hint(said: str) -> str:
     """Return what a message of ssh means here."""
-    return next((text for words, text in HINTS if words.lower() in said.lower()), "run the command by hand on that node")
+    return next((text for words, text in HINTS if words.lower() in said.lower()), "Run the command by hand on that node")
 
 
 def prove(user: Account, node: str, targets: t.Sequence[t.Mapping[str, t.Any]], seconds: int,
@@ -168,7 +168,7 @@ def prove(user: Account, node: str, targets: t.Sequence[t.Mapping[str, t.Any]], 
         return {"from": node, "to": target["node"], "user": user.name, "peer_user": target.get("user"), "command": text, "key": os.path.join(user.home, KEY),
                 "said": said[-500:],
                 "message": f"{node} does not reach {target['node']}: as user {user.name} on {node}, \"{text}\" (key {os.path.join(user.home, KEY)}, user "
-                           f"{target.get('user') or user.name} there) said: {last}. {hint(said)[:1].upper()}{hint(said)[1:]}"}
+                           f"{target.get('user') or user.name} there) said: {last.rstrip('.')}. {hint(said)}"}
 
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         return [failure for failure in pool.map(one, todo) if failure is not None]

@@ -53,6 +53,7 @@ def test_files_of_a_home(tmp_path):
     assert (tmp_path / ".ssh/config").is_symlink()
     assert (tmp_path / ".ssh/authorized_keys").read_text() == f"ssh-rsa mine\n{BEGIN}\n{wanted[0][0]}\n{END}\n"
     assert (tmp_path / ".ssh/authorized_keys").stat().st_mode & 0o777 == 0o600
+    (tmp_path / ".ssh/authorized_keys").write_text(f"ssh-rsa mine\n{BEGIN}\n{END}\n")
     assert len(files.remove()) == 3 and files.remove() == []
     assert (tmp_path / ".ssh/authorized_keys").read_text() == "ssh-rsa mine\n"
     assert (tmp_path / "dotfiles/config").read_text() == "Compression yes\n"
