@@ -45,7 +45,7 @@ for name in enP7s7 enp1s0f0np0 enP2p1s0f0np0 enp1s0f1np1 enP2p1s0f1np1; do
     ip link set peer$number mtu 9000 up
     ip link set $name up
 done
-ip addr add 10.77.0.11/24 dev enP7s7
+ip addr add $2/24 dev enP7s7
 touch $base/ready
 exec sleep infinity
 """
@@ -113,7 +113,7 @@ def usable() -> str | None:
 class NamespaceNode:
     """One node; ``close`` ends it and everything that runs in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, management: str = MANAGEMENT[1]) -> None:
         self.base = pathlib.Path(tempfile.mkdtemp(prefix="node-", dir="/dev/shm"))
         self.environment = {**os.environ, "PYTHONPATH": str(COLLECTIONS), "PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8"}
         (self.base / "bin").mkdir()
@@ -124,7 +124,7 @@ class NamespaceNode:
             (self.base / "bin" / name).write_text(text, encoding="utf-8")
             (self.base / "bin" / name).chmod(0o755)
         (self.base / "setup").write_text(SETUP, encoding="utf-8")
-        self.holder = subprocess.Popen(["unshare", "-mn", "--pid", "--fork", "--kill-child", "sh", str(self.base / "setup"), str(self.base)],
+        self.holder = subprocess.Popen(["unshare", "-mn", "--pid", "--fork", "--kill-child", "sh", str(self.base / "setup"), str(self.base), management],
                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         while not (self.base / "ready").exists():
             if self.holder.poll() is not None:
@@ -137,6 +137,13 @@ class NamespaceNode:
         self.holder.send_signal(signal.SIGKILL)
         self.holder.wait()
         shutil.rmtree(self.base, ignore_errors=True)
+
+    def shell(self) -> pathlib.Path:
+        """Return a program that is a shell on the node, for Ansible's local connection."""
+        path = self.base / "shell"
+        path.write_text(f"#!/bin/sh\nexec {' '.join(self.enter)} /bin/sh \"$@\"\n", encoding="utf-8")
+        path.chmod(0o755)
+        return path
 
     def sh(self, command: str, check: bool = True) -> str:
         """Run a shell command on the node and return its standard output."""
