@@ -151,13 +151,15 @@ class NamespaceNode:
 
     def put(self, path: str, text: str, mode: int = 0o600) -> None:
         """Write a file on the node."""
-        subprocess.run([*self.enter, "sh", "-c", f"mkdir -p $(dirname '{path}') && cat > '{path}' && chmod {mode:o} '{path}'"], input=text, text=True, check=True)
+        subprocess.run([*self.enter, "sh", "-c", f"mkdir -p $(dirname '{path}') && cat > '{path}' && chmod {mode:o} '{path}'"], input=text, text=True,
+                       check=True)
 
     def start(self, name: str, **arguments: t.Any) -> subprocess.Popen[str]:
         """Start a module."""
         check = arguments.pop("check", False)
         file = self.base / "arguments.json"
-        file.write_text(json.dumps({"ANSIBLE_MODULE_ARGS": {**arguments, "_ansible_check_mode": check, "_ansible_diff": True, "_ansible_keep_remote_files": False}}),
+        file.write_text(json.dumps({"ANSIBLE_MODULE_ARGS": {**arguments, "_ansible_check_mode": check, "_ansible_diff": True,
+                                                            "_ansible_keep_remote_files": False}}),
                         encoding="utf-8")
         return subprocess.Popen([*self.enter, sys.executable, str(MODULES / f"{name}.py"), str(file)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True, env=self.environment, start_new_session=True)

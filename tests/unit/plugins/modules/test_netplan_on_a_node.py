@@ -110,7 +110,8 @@ def test_undo_refuses_edited_files(node):
 
 def test_every_drift_is_told(node):
     provision(node)
-    node.sh(f"chmod 644 {OWN}; echo 0 > /proc/sys/net/ipv4/conf/{A}/arp_ignore; ip addr add 10.9.9.1/24 dev {A}; ip link set {B} mtu 1500; ip link set peer5 down")
+    node.sh(f"chmod 644 {OWN}; echo 0 > /proc/sys/net/ipv4/conf/{A}/arp_ignore; ip addr add 10.9.9.1/24 dev {A}; ip link set {B} mtu 1500; ip link set peer5 "
+            "down")
     node.put("/etc/netplan/99-nvidia-sync-cluster.yaml", f"network:\n  version: 2\n  ethernets:\n    {A}:\n      mtu: 1500\n")
     found = node.module("netplan", phase="validate", check=True, **WANTED)
     keys = {(entry["subject"], entry["key"]) for entry in found["drift"]}
