@@ -140,6 +140,10 @@ class Merge:
         request = self.request
         for problem in netplan_tree.planned_differences(self.merged, request.planned):
             verdict.refuse("netplan.merged", f"{problem}: look for settings of it in the other files of /etc/netplan")
+        by_manager = [name for name in self.planned if netplan_tree.renderer_of(self.merged, name) == "NetworkManager"]
+        if by_manager and not self.run(["nmcli", "--version"], timeout=20).found:
+            verdict.refuse("netplan.renderer_missing", f"{', '.join(by_manager)} would be rendered by NetworkManager, which is not installed: set "
+                           "fabric_netplan_renderer: networkd, take the renderer out of the netplan file that sets it, or install network-manager")
         for a, b in TWINS.items():
             if a in self.planned and b in self.planned:
                 renderers = [netplan_tree.renderer_of(self.merged, name) for name in (a, b)]

@@ -40,6 +40,7 @@ class Start:
     request: dict[str, t.Any] = dataclasses.field(default_factory=dict)
     build: t.Callable[[pathlib.Path], None] | None = None
     netplan: bool = True
+    manager: bool = True  # NetworkManager is installed
 
 
 def upper(name: str, kind: str, over: str = A) -> t.Callable[[pathlib.Path], None]:
@@ -64,6 +65,8 @@ def validate(root: pathlib.Path, start: Start) -> Verdict:
         start.build(root)
 
     def run(argv, timeout=20.0):
+        if argv[0] == "nmcli" and not start.manager:
+            return Completed(tuple(argv), NOT_FOUND, "", "")
         if argv[0] == "netplan":
             return command.run(argv, timeout) if start.netplan else Completed(tuple(argv), NOT_FOUND, "", "")
         addresses = [{"ifname": name, "addr_info": [{"family": "inet", "local": text.partition("/")[0], "prefixlen": int(text.partition("/")[2])}]}
@@ -114,6 +117,8 @@ BAD: dict[str, tuple[Start, str, tuple[str, ...]]] = {
                                       (A, "dhcp6")),
     "twins with two renderers, ignored": (Start({"etc/netplan/99-x.yaml": static({A: ""}, "renderer: NetworkManager")}, request={"foreign": "ignore"}),
                                           "netplan.renderers", (A, B, "NetworkManager", "fabric_netplan_renderer")),
+    "NetworkManager is to render and is not there": (Start({"etc/netplan/01-all.yaml": "network:\n  version: 2\n  renderer: NetworkManager\n"}, manager=False),
+                                                     "netplan.renderer_missing", (A, "not installed", "fabric_netplan_renderer")),
     "renderer of everything": (Start(request={"content": TEXT.replace("  version: 2\n", "  version: 2\n  renderer: NetworkManager\n").encode()}),
                                "netplan.others",
                                ("the renderer of all interfaces",)),
