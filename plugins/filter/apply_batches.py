@@ -12,7 +12,7 @@ author:
   - dgxspark.fabric contributors (@dgxspark)
 description:
   - Returns the hosts on which the validation found differences, in batches. The controller's own node comes last, alone.
-positional: names, size
+positional: names, size, result
 options:
   _input:
     description: C(hostvars).
@@ -27,6 +27,10 @@ options:
     description: Hosts in a batch; V(0) for one first, then all others at once.
     type: int
     default: 0
+  result:
+    description: The variable that holds the result of the validation, of which C(would_change) counts.
+    type: str
+    default: __netplan_validated
 """
 
 EXAMPLES = r"""
@@ -50,12 +54,12 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import Fabr
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rollout import batches
 
 
-def apply_batches(hosts: Mapping[str, Any], names: Sequence[str], size: int = 0) -> list[list[str]]:
+def apply_batches(hosts: Mapping[str, Any], names: Sequence[str], size: int = 0, result: str = "__netplan_validated") -> list[list[str]]:
     """Adapt ``batches`` to a filter."""
     if not isinstance(hosts, Mapping):
         raise AnsibleFilterError("the input must be hostvars")
     try:
-        return batches(hosts, [str(name) for name in names], int(size))
+        return batches(hosts, [str(name) for name in names], int(size), str(result))
     except (FabricError, TypeError, ValueError) as exc:
         raise AnsibleFilterError(str(exc)) from exc
 

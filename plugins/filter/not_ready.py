@@ -12,7 +12,7 @@ author:
   - dgxspark.fabric contributors (@dgxspark)
 description:
   - Returns one text that names every node that was lost or refused, and why; an empty text when none was.
-positional: names, changing
+positional: names, changing, goal
 options:
   _input:
     description: C(hostvars).
@@ -27,6 +27,10 @@ options:
     description: Whether nodes are being changed already; then the text says which are changed and which are not.
     type: bool
     default: false
+  goal:
+    description: What the nodes are to be, for the text.
+    type: str
+    default: as planned
 """
 
 EXAMPLES = r"""
@@ -49,11 +53,11 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rollout import not_ready_text
 
 
-def not_ready(hosts: Mapping[str, Any], names: Sequence[str], changing: bool = False) -> str:
+def not_ready(hosts: Mapping[str, Any], names: Sequence[str], changing: bool = False, goal: str = "as planned") -> str:
     """Adapt ``not_ready_text`` to a filter."""
     if not isinstance(hosts, Mapping):
         raise AnsibleFilterError("the input must be hostvars")
-    return not_ready_text(hosts, [str(name) for name in names], bool(changing))
+    return not_ready_text(hosts, [str(name) for name in names], bool(changing), str(goal))
 
 
 class FilterModule:

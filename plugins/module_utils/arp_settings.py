@@ -41,13 +41,13 @@ def file_text(interfaces: t.Iterable[str]) -> str:
     return HEADER + "\n".join(lines) + "\n"
 
 
-def apply_live(tree: Tree, interface: str) -> None:
-    """Set both values of one interface now.
+def apply_live(tree: Tree, interface: str, values: t.Mapping[str, int] | None = None) -> None:
+    """Set both values of one interface now, to ``values`` or else as wanted.
 
     Raises:
         OSError: The kernel refuses, or the interface is gone.
     """
-    for key, value in WANTED.items():
+    for key, value in (WANTED if values is None else values).items():
         tree.path("proc/sys/net/ipv4/conf", interface, key).write_text(f"{value}\n", encoding="ascii")
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 import pathlib
@@ -23,13 +22,14 @@ import time
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.dgxspark.fabric.plugins.module_utils import arp_settings, managed_file
+from ansible_collections.dgxspark.fabric.plugins.module_utils import managed_file
 from ansible_collections.dgxspark.fabric.plugins.module_utils.command import Runner
 from ansible_collections.dgxspark.fabric.plugins.module_utils.live_state import Live
 from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_tree import Planned
+from ansible_collections.dgxspark.fabric.plugins.module_utils.provision_record import STATE_DIRECTORY, Record
 
-STATE_DIRECTORY = "/var/lib/dgxspark-fabric"
 UNIT_DIRECTORY = "/etc/systemd/system"
+PROFILES = "/etc/NetworkManager/"
 UNIT = "dgxspark-fabric-rollback"
 WANTS = "multi-user.target.wants"
 
@@ -64,6 +64,8 @@ def _restore_live(planned: t.Iterable[Planned], live: t.Mapping[str, Live]) -> l
         if interface.address and interface.address not in before.addresses:
             lines.append(f"ip addr del {shlex.quote(interface.address)} dev {name} 2>/dev/null")
         for address in before.addresses:
+            if address in before.dynamic:
+                continue  # its DHCP client asks again
             lines.append(f"ip addr replace {shlex.quote(address)} dev {name}")
         if before.mtu is not None:
             lines.append(f"ip link set dev {name} mtu {before.mtu}")
@@ -130,6 +132,8 @@ def rollback_script(files: t.Sequence[str], planned: t.Iterable[Planned], live: 
     for number, path in enumerate(files):
         lines.append(f"restore pending/file-{number} {shlex.quote(path)}")
     lines.append("sync")
+    if any(path.startswith(PROFILES) for path in files):
+        lines.append("nmcli connection reload >>pending/rollback.log 2>&1")
     if netplan:
         lines.append("timeout 90 netplan apply >>pending/rollback.log 2>&1")
         # A renderer that restarts sets its interfaces up a little later than netplan returns.
@@ -145,11 +149,6 @@ def rollback_script(files: t.Sequence[str], planned: t.Iterable[Planned], live: 
     return "\n".join(lines) + "\n"
 
 
-def digest(content: bytes | None) -> str | None:
-    """Return the SHA-256 of a file's bytes."""
-    return hashlib.sha256(content).hexdigest() if content is not None else None
-
-
 class DeadMan:
     """The journal of one change below ``directory``."""
 
@@ -157,6 +156,7 @@ class DeadMan:
         self.run = run
         self.directory = pathlib.Path(directory)
         self.pending = self.directory / "pending"
+        self.record = Record(directory)
 
     def journal(self) -> dict[str, t.Any] | None:
         """Return the journal of a change that waits to be confirmed, or ``None``."""
@@ -167,22 +167,6 @@ class DeadMan:
         except ValueError:
             return {"token": None}
 
-    def _record(self) -> dict[str, t.Any]:
-        try:
-            record = json.loads((self.directory / "provisioned.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return record if isinstance(record, dict) else {}
-
-    def known(self, state: managed_file.FileState, content: bytes, others: str) -> bool:
-        """Tell whether our file and all other netplan files are as they were when a change was last confirmed."""
-        record = self._record()
-        return state.content == content and record.get("others") == others and record.get("files", {}).get(state.path) == digest(content)
-
-    def owned(self, state: managed_file.FileState) -> bool:
-        """Tell whether an earlier run wrote the file at this path."""
-        return state.path in self._record().get("files", {})
-
     @contextlib.contextmanager
     def _locked(self) -> t.Iterator[None]:
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -191,22 +175,38 @@ class DeadMan:
             yield
 
     @contextlib.contextmanager
-    def alone(self) -> t.Iterator[None]:
-        """Keep a second run of the module out.
+    def alone(self, wait_seconds: float = 0.0, sleep: t.Callable[[float], None] = time.sleep) -> t.Iterator[None]:
+        """Keep a second run of the module out. A run whose controller was killed goes on for a while: that is waited for.
+
+        Args:
+            wait_seconds: How long to wait for another run.
+            sleep: Waits.
 
         Raises:
-            DeadManError: Another run is at work on this node.
+            DeadManError: Another run is at work on this node all the time.
         """
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        deadline = time.monotonic() + wait_seconds
         with open(self.directory / "apply.lock", "ab") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as exc:
-                raise DeadManError("another run of this collection changes this node now: wait until it has ended") from exc
+            while True:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError as exc:
+                    if time.monotonic() >= deadline:
+                        raise DeadManError("another run of this collection changes this node now: wait until it has ended") from exc
+                    sleep(1.0)
             yield
 
-    def arm(self, token: str, seconds: float, files: t.Sequence[managed_file.FileState], script: str, others: str) -> None:
+    def arm(self, token: str, seconds: float, files: t.Sequence[managed_file.FileState], script: str, more: t.Mapping[str, t.Any]) -> None:
         """Write the journal, then start the timer and enable the unit for the next boot.
+
+        Args:
+            token: Names the change.
+            seconds: After how long it is taken back.
+            files: The files that are written, as they are.
+            script: What takes it back.
+            more: What the confirmation needs to know: ``kind`` ("provision" or "undo"), ``live`` and ``interfaces``.
 
         Raises:
             DeadManError: The timer cannot be started.
@@ -216,11 +216,11 @@ class DeadMan:
             self.pending.mkdir(mode=0o700)
             for number, state in enumerate(files):
                 if state.content is not None:
-                    managed_file.write(str(self.pending / f"file-{number}"), state.content, state.mode or 0o600)
-                    if state.owner is not None and state.group is not None:
-                        os.chown(self.pending / f"file-{number}", state.owner, state.group)
+                    owner = (state.owner, state.group) if state.owner is not None and state.group is not None else None
+                    managed_file.write(str(self.pending / f"file-{number}"), state.content, state.mode or 0o600, owner)
             managed_file.write(str(self.pending / "rollback.sh"), script.encode(), 0o700)
-            record = {"token": token, "armed": time.time(), "seconds": seconds, "files": [state.path for state in files], "others": others}
+            entries = [{"path": state.path, "mode": state.mode, "owner": state.owner, "group": state.group} for state in files]
+            record = {"token": token, "armed": time.time(), "seconds": seconds, "files": entries, **more}
             managed_file.write(str(self.pending / "journal.json"), json.dumps(record).encode(), 0o600)
             managed_file.write(f"{UNIT_DIRECTORY}/{UNIT}.service", BOOT_UNIT.encode(), 0o644)
             wants = pathlib.Path(UNIT_DIRECTORY) / WANTS
@@ -242,7 +242,8 @@ class DeadMan:
 
     def _clear(self, keep_as: str | None) -> None:
         """Take the journal away, or keep it under another name; the caller holds the lock."""
-        if keep_as and not (self.directory / keep_as).exists():
+        if keep_as:
+            shutil.rmtree(self.directory / keep_as, ignore_errors=True)
             os.rename(self.pending, self.directory / keep_as)
         else:
             shutil.rmtree(self.pending, ignore_errors=True)
@@ -250,10 +251,18 @@ class DeadMan:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
 
-    def note_reached(self, token: str, drift: list[dict[str, t.Any]]) -> None:
-        """Write down that the live state of a change is as planned, and what no change can mend: now it may be confirmed."""
+    def note_reached(self, token: str, drift: list[dict[str, t.Any]], others: str | None = None, renderers: t.Mapping[str, str | None] | None = None) -> None:
+        """Write down that the live state of a change is as planned, and what no change can mend: now it may be confirmed.
+
+        Args:
+            token: The change.
+            drift: What deviates still.
+            others: Digest of everything else that configures networks, as it is with the change.
+            renderers: Who renders each planned interface now.
+        """
         with contextlib.suppress(managed_file.FileError):  # taken back a moment ago; the confirmation will say so
-            managed_file.write(str(self.pending / "reached.json"), json.dumps({"token": token, "drift": drift}).encode(), 0o600)
+            managed_file.write(str(self.pending / "reached.json"), json.dumps(
+                {"token": token, "drift": drift, "others": others, "renderers": dict(renderers or {})}).encode(), 0o600)
 
     def _reached(self, token: str | None) -> dict[str, t.Any] | None:
         try:
@@ -282,13 +291,22 @@ class DeadMan:
             journal = self.journal()
             if journal is None:
                 return None
-            record = {"time": time.time(), "others": journal.get("others"),
-                      "files": {path: digest(managed_file.read(path).content) for path in journal.get("files", [])}}
-            # The first state that was ever replaced is kept for undo; later changes replace our own files only.
-            self._clear("original")
-            managed_file.write(str(self.directory / "provisioned.json"), json.dumps(record).encode(), 0o600)
+            self._settle(journal, note)
         self.run(["systemctl", "stop", f"{UNIT}-{journal.get('token')}.timer"], timeout=30)
         return note.get("drift", [])
+
+    def _settle(self, journal: t.Mapping[str, t.Any], note: t.Mapping[str, t.Any]) -> None:
+        """Turn the journal into the node's record; the caller holds the lock. May be cut off and repeated at any point."""
+        if journal.get("kind") == "undo":
+            self.record.forget()
+            self._clear("undone")
+            return
+        before = [managed_file.FileState(entry["path"], managed_file.read(str(self.pending / f"file-{number}")).content, entry["mode"], entry["owner"],
+                                         entry["group"]) for number, entry in enumerate(journal.get("files", []))]
+        self.record.keep(before, journal.get("live") or {})
+        written = {state.path: managed_file.read(state.path).content for state in before}
+        self.record.confirm(written, note.get("others"), note.get("renderers") or {}, journal.get("interfaces") or {})
+        self._clear(None)
 
     def roll_back(self) -> str:
         """Take the change back now and wait for it. Return what the script said, for the message."""
@@ -296,8 +314,3 @@ class DeadMan:
         done = self.run(["/bin/sh", str(self.pending / "rollback.sh")], timeout=180)
         self.run(["systemctl", "stop", f"{UNIT}-{journal.get('token')}.timer"], timeout=30)
         return (done.out + done.err).strip()
-
-
-def managed_files(request_path: str, sysctl_path: str, arp: bool) -> list[str]:
-    """Return the paths that a change of this module may write."""
-    return [request_path, *([sysctl_path or arp_settings.DEFAULT_PATH] if arp else [])]

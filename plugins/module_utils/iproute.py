@@ -45,6 +45,17 @@ def parse_addresses(text: str) -> dict[str, dict[str, list[str]]]:
     return found
 
 
+def dynamic_addresses(text: str) -> dict[str, list[str]]:
+    """Return ``{interface: addresses}`` of those with a lifetime, as a DHCP client sets them, from ``ip -j addr``."""
+    found: dict[str, list[str]] = {}
+    for link in _objects(text, "addr"):
+        entries = [f"{entry['local']}/{entry['prefixlen']}" for entry in link.get("addr_info", [])
+                   if entry.get("dynamic") and "local" in entry and "prefixlen" in entry]
+        if entries:
+            found[str(link.get("ifname", "")).partition("@")[0]] = entries
+    return found
+
+
 # Entries of these types describe the node's own addresses or nowhere; they lead to no interface.
 _NOT_TO_A_NETWORK = ("local", "broadcast", "anycast", "multicast", "unreachable", "blackhole", "prohibit", "throw")
 

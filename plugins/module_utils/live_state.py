@@ -33,11 +33,13 @@ class Live:
     master: str | None = None
     arp: t.Mapping[str, int | None] = field(default_factory=dict)
     gids: tuple[str, ...] | None = None  # IPv4 addresses in the RDMA device's GID table
+    dynamic: tuple[str, ...] = ()  # those addresses that a DHCP client or the like got
+    renderer: str | None = None  # "networkd" or "NetworkManager"
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One deviation. ``mend`` says by what it can be mended: "netplan", "link", "address", "arp", "wait" or "" (not by us)."""
+    """One deviation. ``mend`` says by what it can be mended: "netplan", "link", "address", "master", "arp", "wait" or "" (not by us)."""
 
     subject: str
     key: str
@@ -59,6 +61,7 @@ def read(run: Runner, interfaces: t.Iterable[Planned], root: str = "/") -> dict[
         raise LiveStateError(f"ip -j addr failed with status {done.rc}: {done.err.strip() or 'no message'}; install the package iproute2")
     try:
         addresses = iproute.parse_addresses(done.out)
+        dynamic = iproute.dynamic_addresses(done.out)
     except iproute.IprouteError as exc:
         raise LiveStateError(str(exc)) from exc
     found = {}
@@ -82,6 +85,8 @@ def read(run: Runner, interfaces: t.Iterable[Planned], root: str = "/") -> dict[
             master=tree.link_name("sys/class/net", name, "master"),
             arp={key: tree.number("proc/sys/net/ipv4/conf", name, key) for key in arp_settings.WANTED},
             gids=gids,
+            dynamic=tuple(dynamic.get(name, ())),
+            renderer=sysfs.renderer(tree, name),
         )
     return found
 
@@ -108,6 +113,8 @@ def _one(interface: Planned, live: Live, arp: bool) -> list[Difference]:
                    "away while no cable is in; plug the cable in and wait for the interface")
         return [Difference(name, "presence", "present", "missing", message, "")]
     found = []
+    if live.master:
+        found.append(Difference(name, "master", "none", live.master, f"{name} is enslaved to {live.master}, the plan wants it on its own", "master"))
     if not live.admin_up:
         found.append(Difference(name, "enabled", "yes", "no", f"{name} is disabled (ip link set {name} up)", "link"))
     elif not live.carrier:
@@ -145,6 +152,36 @@ def differences(planned: t.Iterable[Planned], live: t.Mapping[str, Live], arp: b
     found: list[Difference] = []
     for interface in planned:
         found.extend(_one(interface, live.get(interface.name, Live(interface.name, exists=False)), arp))
+    return found
+
+
+def restore_differences(original: t.Mapping[str, t.Mapping[str, t.Any]], live: t.Mapping[str, Live], owned: t.Mapping[str, str | None]) -> list[Difference]:
+    """Return what differs from the state before provisioning, as ``provision_record.live_record`` keeps it.
+
+    Args:
+        original: The kept state by interface.
+        live: The state now.
+        owned: The addresses that the plan gave.
+    """
+    found = []
+    for name, kept in original.items():
+        state = live.get(name)
+        if state is None or not state.exists:
+            continue
+        if kept.get("mtu") and state.mtu != kept["mtu"]:
+            found.append(Difference(name, "mtu", kept["mtu"], state.mtu, f"{name} has MTU {state.mtu}, it had {kept['mtu']}", "link"))
+        before = kept.get("addresses") or []
+        for address in state.addresses:
+            if address not in before and address == owned.get(name):
+                found.append(Difference(name, "surplus_address", "none", address, f"{name} has {address}, which it did not have", "address"))
+        for address in before:
+            if address not in state.addresses and state.carrier:
+                found.append(Difference(name, "address", address, ", ".join(state.addresses) or "none", f"{name} lacks {address}, which it had", "restore"))
+        for key, value in (kept.get("arp") or {}).items():
+            if value is not None and state.arp.get(key) != value:
+                found.append(Difference(name, key, value, state.arp.get(key), f"{name} has {key} {state.arp.get(key)}, it had {value}", "arp"))
+        if kept.get("admin_up") is False and state.admin_up:
+            found.append(Difference(name, "enabled", "no", "yes", f"{name} is enabled, it was not", "link"))
     return found
 
 

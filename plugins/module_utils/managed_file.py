@@ -64,8 +64,29 @@ def sync_directory(path: str) -> None:
         os.close(descriptor)
 
 
-def write(path: str, content: bytes, mode: int) -> None:
-    """Write a file of the calling user whole or not at all: a temporary file, fsync, rename, fsync of the directory.
+def remove(path: str) -> None:
+    """Take a file away; nothing happens when there is none.
+
+    Raises:
+        FileError: It cannot be removed.
+    """
+    try:
+        os.unlink(path)
+        sync_directory(os.path.dirname(path))
+    except FileNotFoundError:
+        return
+    except OSError as exc:
+        raise FileError(f"{path} cannot be removed: {exc.strerror}") from exc
+
+
+def write(path: str, content: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
+    """Write a file whole or not at all: a temporary file, fsync, rename, fsync of the directory.
+
+    Args:
+        path: The file.
+        content: Its bytes.
+        mode: Its permissions.
+        owner: User and group; default the calling user's.
 
     Raises:
         FileError: The directory is missing or the disk full; the old file stays as it was.
@@ -80,6 +101,8 @@ def write(path: str, content: bytes, mode: int) -> None:
             with os.fdopen(descriptor, "wb") as handle:
                 handle.write(content)
                 handle.flush()
+                if owner is not None:
+                    os.fchown(handle.fileno(), *owner)
                 os.fchmod(handle.fileno(), mode)
                 os.fsync(handle.fileno())
             os.rename(temporary, path)
@@ -92,19 +115,22 @@ def write(path: str, content: bytes, mode: int) -> None:
         raise FileError(f"{path} cannot be written: {exc.strerror}") from exc
 
 
-def differs(state: FileState, content: bytes, mode: int) -> bool:
-    """Tell whether a file's content, mode or owner (root) is not as wanted."""
-    return state.content != content or state.mode != mode or state.owner != 0
+def differs(state: FileState, content: bytes | None, mode: int, owner: int = 0) -> bool:
+    """Tell whether a file's content, mode or owner is not as wanted; no content means that it is to be absent."""
+    if content is None:
+        return state.content is not None
+    return state.content != content or state.mode != mode or state.owner != owner
 
 
-def file_diff(state: FileState, content: bytes, mode: int) -> dict[str, t.Any] | None:
+def file_diff(state: FileState, content: bytes | None, mode: int, owner: int = 0) -> dict[str, t.Any] | None:
     """Return an Ansible diff of a file, its mode first; ``None`` when nothing differs."""
-    if not differs(state, content, mode):
+    if not differs(state, content, mode, owner):
         return None
     before = "" if state.content is None else f"# mode {state.mode:04o}, owner {state.owner}\n{state.text}"
+    after = "" if content is None else f"# mode {mode:04o}, owner {owner}\n{content.decode('utf-8', 'replace')}"
     return {
         "before_header": state.path if state.content is not None else f"{state.path} (absent)",
-        "after_header": state.path,
+        "after_header": state.path if content is not None else f"{state.path} (absent)",
         "before": before,
-        "after": f"# mode {mode:04o}, owner 0\n{content.decode('utf-8', 'replace')}",
+        "after": after,
     }

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import arp_settings, iproute, live_state, managed_file
 from ansible_collections.dgxspark.fabric.plugins.module_utils.command import Runner
-from ansible_collections.dgxspark.fabric.plugins.module_utils.dead_man import DeadMan, Management, rollback_script
+from ansible_collections.dgxspark.fabric.plugins.module_utils.dead_man import PROFILES, DeadMan, Management, rollback_script
 from ansible_collections.dgxspark.fabric.plugins.module_utils.live_state import Difference, Live
-from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_compare import Comparison, compare
-from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_sandbox import error_text, others_digest
-from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_validate import Request, claims_now
+from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_compare import Comparison
+from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_sandbox import error_text
+from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_verdict import Request
+from ansible_collections.dgxspark.fabric.plugins.module_utils.provision_record import live_record
 from ansible_collections.dgxspark.fabric.plugins.module_utils.sysfs import Tree
 
 POLL_SECONDS = 0.5
@@ -36,10 +37,6 @@ class NotReached(RuntimeError):
     """The live state did not become what the plan wants."""
 
 
-class Refused(RuntimeError):
-    """Something came in between validation and change; nothing was changed."""
-
-
 @dataclass
 class Outcome:
     """What an apply did."""
@@ -49,11 +46,26 @@ class Outcome:
     waited_seconds: float = 0.0
 
 
+@dataclass(frozen=True)
+class Goal:
+    """Where a change leads.
+
+    ``compare`` says what is missing; ``uppers`` are virtual interfaces that go; ``kind`` is "provision" or "undo"; ``rejected`` says that netplan does
+    not accept the configuration that is to be there, which only undo may want: it was so before.
+    """
+
+    compare: t.Callable[[t.Mapping[str, Live]], Comparison]
+    uppers: t.Sequence[str] = ()
+    kind: str = "provision"
+    rejected: bool = False
+
+
 class Apply:
     """One apply on one node."""
 
-    def __init__(self, request: Request, run: Runner, dead_man: DeadMan, clock: t.Callable[[], float] = time.monotonic,
+    def __init__(self, request: Request, run: Runner, dead_man: DeadMan, goal: Goal, clock: t.Callable[[], float] = time.monotonic,
                  sleep: t.Callable[[float], None] = time.sleep) -> None:
+        self.goal = goal
         self.request = request
         self.run = run
         self.dead_man = dead_man
@@ -67,7 +79,6 @@ class Apply:
         Raises:
             NotReached: The state was not reached; everything was taken back.
             DeadManError: The change could not be made safe; nothing was changed.
-            Refused: Another netplan file names a planned interface since the validation; nothing was changed.
             managed_file.FileError: A file cannot be written; everything was taken back.
         """
         had_links = {name for name, live in before.items() if live.carrier or not live.admin_up}
@@ -84,18 +95,16 @@ class Apply:
     def _guarded(self, comparison: Comparison, before: t.Mapping[str, Live], had_links: set[str]) -> None:
         """Apply netplan with the dead-man timer armed."""
         token = f"{int(time.time()):x}-{os.getpid():x}"
-        others = others_digest(self.request.path)
-        if others != self.request.validated:
-            problems = claims_now(self.request, self.run, before).problems
-            if problems:
-                raise Refused("; ".join(problem["message"] for problem in problems))
         states = [file.state for file in comparison.files]
         script = rollback_script([state.path for state in states], self.request.planned, before, netplan=True, management=self._management())
-        self.dead_man.arm(token, self.request.timeout + self.request.confirm_seconds + MARGIN_SECONDS, states, script, others)
+        more = {"kind": self.goal.kind, "live": {name: live_record(live) for name, live in before.items() if live.exists},
+                "interfaces": {interface.name: interface.address for interface in self.request.planned}}
+        self.dead_man.arm(token, self.request.timeout + self.request.confirm_seconds + MARGIN_SECONDS, states, script, more)
         self.outcome.token = token
         try:
             self._write_files(comparison)
             self._set_arp(comparison.mendable)
+            self._let_go(comparison)
             self._run_netplan(token)
             self._wait(token, had_links)
         except (NotReached, managed_file.FileError) as exc:
@@ -105,32 +114,47 @@ class Apply:
     def _write_files(self, comparison: Comparison) -> None:
         for file in comparison.files:
             # After a direct attempt that did not suffice they are written already.
-            if file.differs and managed_file.differs(managed_file.read(file.state.path), file.content, file.mode):
-                managed_file.write(file.state.path, file.content, file.mode)
-                self.outcome.actions.append(f"wrote {file.state.path}")
+            if file.write():
+                self.outcome.actions.append(f"{'wrote' if file.content is not None else 'removed'} {file.state.path}")
+
+    def _let_go(self, comparison: Comparison) -> None:
+        """Take away what the old configuration made and netplan leaves: profiles in NetworkManager's memory, bonds and VLANs."""
+        if any(file.state.path.startswith(PROFILES) for file in comparison.files if file.differs):
+            self.run(["nmcli", "connection", "reload"], timeout=30)
+        for upper in self.goal.uppers:
+            if Tree("/").exists("sys/class/net", upper):
+                done = self.run(["ip", "link", "delete", "dev", upper], timeout=10)
+                self.outcome.actions.append(f"ip link delete dev {upper}" + ("" if done.rc == 0 else f": {done.err.strip()}"))
 
     def _set_arp(self, found: t.Iterable[Difference]) -> None:
-        tree = Tree("/")
-        for name in sorted({difference.subject for difference in found if difference.mend == "arp"}):
+        wanted: dict[str, dict[str, int]] = {}
+        for difference in found:
+            if difference.mend == "arp":
+                wanted.setdefault(difference.subject, {})[difference.key] = int(difference.wanted)
+        for name, values in sorted(wanted.items()):
             try:
-                arp_settings.apply_live(tree, name)
+                arp_settings.apply_live(Tree("/"), name, values)
             except OSError as exc:
                 raise NotReached(f"the ARP settings of {name} cannot be set: {exc.strerror}") from exc
             # What was learned under the old settings may be the other rail's MAC.
             self.run(["ip", "neigh", "flush", "dev", name], timeout=10)
-            self.outcome.actions.append(f"set arp_ignore and arp_announce of {name}, flushed its neighbours")
+            self.outcome.actions.append(f"set {' and '.join(values)} of {name}, flushed its neighbours")
 
     def _compare(self) -> Comparison:
-        return compare(self.request, live_state.read(self.run, self.request.planned))
+        return self.goal.compare(live_state.read(self.run, self.request.planned))
 
     def _mend_live(self, found: t.Iterable[Difference]) -> None:
-        """Set directly what needs no netplan: MTU, enabled, surplus addresses; on the planned interfaces only."""
+        """Set directly what needs no netplan: MTU, enabled, surplus addresses, addresses that no file gives; on the planned interfaces only."""
         for difference in found:
             name = difference.subject
             if difference.key == "mtu":
                 command = ["ip", "link", "set", "dev", name, "mtu", str(difference.wanted)]
             elif difference.key == "enabled":
-                command = ["ip", "link", "set", "dev", name, "up"]
+                command = ["ip", "link", "set", "dev", name, "up" if difference.wanted == "yes" else "down"]
+            elif difference.key == "master":
+                command = ["ip", "link", "set", "dev", name, "nomaster"]
+            elif difference.mend == "restore":
+                command = ["ip", "addr", "replace", str(difference.wanted), "dev", name]
             elif difference.key == "surplus_address":
                 command = ["ip", "addr", "del", str(difference.live), "dev", name]
             else:
@@ -205,7 +229,7 @@ class Apply:
             if status is None:
                 self.sleep(POLL_SECONDS)
                 continue
-            if status != "0":
+            if status != "0" and not self.goal.rejected:
                 text = error_text(Tree("/").text(str(self.dead_man.pending), "apply.log") or "")
                 raise NotReached(f"netplan apply ended with status {status}: {text[-500:]}")
             ended = elapsed if ended is None else ended
@@ -231,7 +255,7 @@ class Apply:
 
     def _tell_neighbours(self, comparison: Comparison) -> None:
         """Announce the node's addresses: a neighbour that learned the other rail's MAC before corrects its entry."""
-        if not self.request.arp or not comparison.would_change:
+        if not self.request.arp or not comparison.would_change or self.goal.kind == "undo":
             return
         for interface in self.request.planned:
             live = live_state.read(self.run, [interface])[interface.name]

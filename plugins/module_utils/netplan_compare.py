@@ -10,8 +10,9 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import arp_settings, live_state, managed_file
+from ansible_collections.dgxspark.fabric.plugins.module_utils.foreign_settings import Edit
 from ansible_collections.dgxspark.fabric.plugins.module_utils.live_state import Difference, Live
-from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_validate import Request
+from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_verdict import Request
 
 NETPLAN_MODE = 0o600
 SYSCTL_MODE = 0o644
@@ -19,16 +20,33 @@ SYSCTL_MODE = 0o644
 
 @dataclass(frozen=True)
 class WantedFile:
-    """A managed file: how it is, and how it should be."""
+    """A file that is written: how it is, and how it should be; ``content`` is ``None`` when it is to be absent."""
 
     state: managed_file.FileState
-    content: bytes
+    content: bytes | None
     mode: int
+    owner: tuple[int, int] = (0, 0)
+    adopted: bool = False  # somebody else's
 
     @property
     def differs(self) -> bool:
         """Tell whether it has to be written."""
-        return managed_file.differs(self.state, self.content, self.mode)
+        return managed_file.differs(self.state, self.content, self.mode, self.owner[0])
+
+    def write(self) -> bool:
+        """Write it where it is not as wanted; return whether it was not.
+
+        Raises:
+            managed_file.FileError: It cannot be written.
+        """
+        path = self.state.path
+        if not managed_file.differs(managed_file.read(path), self.content, self.mode, self.owner[0]):
+            return False
+        if self.content is None:
+            managed_file.remove(path)
+        else:
+            managed_file.write(path, self.content, self.mode, self.owner)
+        return True
 
 
 @dataclass(frozen=True)
@@ -55,18 +73,19 @@ class Comparison:
         A wrong MTU or a disabled interface under an unchanged file is set directly: applying netplan takes management away
         for seconds where NetworkManager renders.
         """
-        return self.files[0].state.content != self.files[0].content or any(difference.mend == "netplan" for difference in self.differences)
+        content = any(file.differs for file in self.files if file.adopted) or any(file.state.content != file.content for file in self.files[:1])
+        return content or any(difference.mend == "netplan" for difference in self.differences)
 
     def diff(self) -> list[dict[str, t.Any]]:
         """Return Ansible diffs: the files, then the live state by interface."""
-        entries = [managed_file.file_diff(file.state, file.content, file.mode) for file in self.files]
+        entries = [managed_file.file_diff(file.state, file.content, file.mode, file.owner[0]) for file in self.files]
         return [entry for entry in entries if entry is not None] + live_state.diff_entries(self.differences)
 
     def drift(self, node: str) -> list[dict[str, t.Any]]:
         """Return the drift list of this node."""
         entries: list[dict[str, t.Any]] = []
         for file in self.files:
-            entries.extend(file_drift(node, file))
+            entries.extend(file_drift(node, file) if not file.adopted else [])
         return entries + [live_state.drift_entry(node, difference) for difference in self.differences]
 
 
@@ -89,8 +108,24 @@ def file_drift(node: str, file: WantedFile) -> list[dict[str, t.Any]]:
     return entries
 
 
-def compare(request: Request, live: t.Mapping[str, Live]) -> Comparison:
+def adopted_file(edit: Edit) -> WantedFile:
+    """Return what adopting makes of somebody's file; mode and owner stay theirs.
+
+    Raises:
+        managed_file.FileError: It is not a plain file.
+    """
+    state = managed_file.read(edit.path)
+    owner = (state.owner or 0, state.group or 0)
+    return WantedFile(state, edit.content, state.mode if state.mode is not None else NETPLAN_MODE, owner, adopted=True)
+
+
+def compare(request: Request, live: t.Mapping[str, Live], edits: t.Iterable[Edit] = ()) -> Comparison:
     """Compare a node with the plan.
+
+    Args:
+        request: What is asked for.
+        live: The live state of the planned interfaces.
+        edits: What adopting does to files of others.
 
     Raises:
         managed_file.FileError: A managed path is not a plain file.
@@ -99,4 +134,5 @@ def compare(request: Request, live: t.Mapping[str, Live]) -> Comparison:
     if request.arp:
         text = arp_settings.file_text(interface.name for interface in request.planned)
         files.append(WantedFile(managed_file.read(request.sysctl_path), text.encode(), SYSCTL_MODE))
+    files += [adopted_file(edit) for edit in edits]
     return Comparison(tuple(files), tuple(live_state.differences(request.planned, live, request.arp)))

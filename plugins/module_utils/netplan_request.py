@@ -10,7 +10,7 @@ import ipaddress
 import typing as t
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_tree import Planned
-from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_validate import Request
+from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_verdict import Request
 
 MTU_LEAST, MTU_MOST = 1280, 9216
 
@@ -74,4 +74,5 @@ def request_of(params: t.Mapping[str, t.Any]) -> Request:
         timeout=float(params["timeout"]),
         confirm_seconds=float(params["confirm_seconds"]),
         validated=params["validated"],
+        networks=tuple(params.get("networks") or ()),
     )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import pathlib
 import shutil
@@ -49,12 +50,16 @@ def _ask(run: Runner, subcommand: str, directory: str) -> str:
     return done.out
 
 
+# What may configure an interface besides netplan. Files that netplan made from its own follow from those.
+BESIDE = (("etc/NetworkManager/system-connections", "*"), ("etc/systemd/network", "*.network"))
+
+
 def others_digest(own: str, root: str = "/") -> str:
-    """Return one SHA-256 over the names and bytes of all netplan files except ``own``: whether others changed since."""
+    """Return one SHA-256 over the names and bytes of all files that configure networks, except ``own``: whether others changed since."""
     total = hashlib.sha256()
-    for name in DIRECTORIES:
+    for name, pattern in (*((name, "*.yaml") for name in DIRECTORIES), *BESIDE):
         directory = pathlib.Path(root) / name
-        for file in sorted(directory.glob("*.yaml")) if directory.is_dir() else ():
+        for file in sorted(directory.glob(pattern)) if directory.is_dir() else ():
             path = f"/{name}/{file.name}"
             if path != own:
                 with contextlib.suppress(FileNotFoundError):
@@ -68,6 +73,7 @@ class Sandbox:
     def __init__(self, run: Runner, directory: pathlib.Path, root: str = "/") -> None:
         self.run = run
         self.directory = directory
+        self.root = pathlib.Path(root)
         for name in DIRECTORIES:
             target = directory / name
             target.mkdir(parents=True, mode=0o700)
@@ -104,10 +110,13 @@ class Sandbox:
         Raises:
             NetplanError: netplan rejects the configuration, or prints what cannot be read.
         """
-        try:
-            return netplan_yaml.parse(_ask(self.run, "get", str(self.directory)))
-        except netplan_yaml.NetplanYamlError as exc:
-            raise NetplanError(f"netplan get: {exc}") from exc
+        return tree_of_text(_ask(self.run, "get", str(self.directory)))
+
+    def content(self, path: str) -> bytes:
+        """Return the bytes of a file of the copy, empty when it is not there."""
+        with contextlib.suppress(FileNotFoundError):
+            return (self.directory / path.lstrip("/")).read_bytes()
+        return b""
 
     def files(self) -> list[str]:
         """Return the paths of all files of the copy, as the node names them."""
@@ -121,8 +130,13 @@ def sandbox(run: Runner, root: str = "/") -> t.Iterator[Sandbox]:
         yield Sandbox(run, pathlib.Path(directory), root)
 
 
-def tree_of_one_file(run: Runner, content: bytes) -> dict[str, t.Any]:
-    """Return what a single file says on its own, to find which file holds a key.
+def text_of_one_file(run: Runner, content: bytes, known: t.Collection[str] = ()) -> tuple[str, bool]:
+    """Return what ``netplan get`` prints of a single file on its own, and whether ``known`` had to be defined beside it.
+
+    Args:
+        run: Runs a command.
+        content: The file's bytes.
+        known: Ethernet interfaces that other files define. Where the file builds upon them (a bond), they are defined beside it.
 
     Raises:
         NetplanError: The file alone is not valid.
@@ -133,6 +147,23 @@ def tree_of_one_file(run: Runner, content: bytes) -> dict[str, t.Any]:
         (target / "one.yaml").write_bytes(content)
         os.chmod(target / "one.yaml", 0o600)
         try:
-            return netplan_yaml.parse(_ask(run, "get", directory))
-        except netplan_yaml.NetplanYamlError as exc:
-            raise NetplanError(f"netplan get: {exc}") from exc
+            return _ask(run, "get", directory), False
+        except NetplanError as exc:
+            if not known or "is not defined" not in str(exc):
+                raise
+        beside = "".join(f"    {json.dumps(name)}: {{}}\n" for name in sorted(known))
+        (target / "beside.yaml").write_text(f"network:\n  ethernets:\n{beside}", encoding="utf-8")
+        os.chmod(target / "beside.yaml", 0o600)
+        return _ask(run, "get", directory), True
+
+
+def tree_of_text(text: str) -> dict[str, t.Any]:
+    """Return the tree of what ``netplan get`` printed.
+
+    Raises:
+        NetplanError: It cannot be read.
+    """
+    try:
+        return netplan_yaml.parse(text)
+    except netplan_yaml.NetplanYamlError as exc:
+        raise NetplanError(f"netplan get: {exc}") from exc

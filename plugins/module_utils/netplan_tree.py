@@ -48,6 +48,8 @@ class Claim:
     key: str  # "ethernets.enp1s0f0np0"
     why: str
     settings: str  # a short description of what it sets
+    definition: tuple[str, str] = ("", "")  # kind and identifier
+    way: str = "name"  # "name", "match" or "upon": by its name, by a match, or as what another definition builds upon
 
 
 def definitions(tree: Tree) -> dict[tuple[str, str], t.Mapping[str, t.Any]]:
@@ -61,7 +63,8 @@ def definitions(tree: Tree) -> dict[tuple[str, str], t.Mapping[str, t.Any]]:
     return found
 
 
-def _short(settings: t.Mapping[str, t.Any]) -> str:
+def short(settings: t.Mapping[str, t.Any]) -> str:
+    """Return the settings of a definition in one line, for a message."""
     shown = []
     for key, value in settings.items():
         if key in ("match", "networkmanager", "optional", "wakeonlan"):
@@ -76,7 +79,7 @@ def _short(settings: t.Mapping[str, t.Any]) -> str:
     return ", ".join(shown) or "no settings"
 
 
-def _matches(match: t.Mapping[str, t.Any], name: str, hardware: Hardware) -> bool:
+def matches(match: t.Mapping[str, t.Any], name: str, hardware: Hardware) -> bool:
     """Tell whether a ``match`` mapping selects an interface: all its conditions must hold (netplan: "match")."""
     conditions = []
     if "name" in match:
@@ -98,13 +101,13 @@ def claims(tree: Tree, planned: t.Mapping[str, Hardware]) -> list[Claim]:
         for name, hardware in planned.items():
             if kind in ("ethernets", "wifis", "modems"):
                 if identifier == name:
-                    found.append(Claim(name, key, "defines it", _short(settings)))
-                elif isinstance(match, dict) and _matches(match, name, hardware):
-                    found.append(Claim(name, key, "matches it by " + " and ".join(sorted(match)), _short(settings)))
+                    found.append(Claim(name, key, "defines it", short(settings), (kind, identifier)))
+                elif isinstance(match, dict) and matches(match, name, hardware):
+                    found.append(Claim(name, key, "matches it by " + " and ".join(sorted(match)), short(settings), (kind, identifier), "match"))
             for lower in LOWER_KEYS:
                 value = settings.get(lower)
                 if name == value or (isinstance(value, list) and name in value):
-                    found.append(Claim(name, f"{key}.{lower}", f"builds {identifier} upon it", _short(settings)))
+                    found.append(Claim(name, f"{key}.{lower}", f"builds {identifier} upon it", short(settings), (kind, identifier), "upon"))
     return found
 
 
@@ -129,20 +132,34 @@ def planned_differences(tree: Tree, planned: t.Iterable[Planned]) -> list[str]:
     return problems
 
 
-def other_changes(before: Tree, after: Tree, planned: t.Container[str]) -> list[str]:
-    """Return what our file would change for interfaces outside the plan, and for the tree as a whole; expected is nothing."""
+def renderer_of(tree: Tree, name: str) -> str:
+    """Return who renders an ethernet interface: its own setting, else the tree's, else networkd."""
+    settings = (tree.get("ethernets") or {}).get(name)
+    own = settings.get("renderer") if isinstance(settings, dict) else None
+    return str(own or tree.get("renderer") or "networkd")
+
+
+def other_changes(before: Tree, after: Tree, planned: t.Container[str], removed: t.Container[tuple[str, str]] = ()) -> list[str]:
+    """Return what our file would change for interfaces outside the plan, and for the tree as a whole; expected is nothing.
+
+    Args:
+        before: The configuration as it is.
+        after: The configuration with our file.
+        planned: The planned interfaces.
+        removed: Definitions that are taken away on purpose.
+    """
     old, new = definitions(before), definitions(after)
     problems = []
     for key in sorted(set(old) | set(new)):
-        if key[0] == "ethernets" and key[1] in planned:
+        if (key[0] == "ethernets" and key[1] in planned) or (key in removed and key not in new):
             continue
         name = ".".join(key)
         if key not in new:
-            problems.append(f"{name} would disappear ({_short(old[key])})")
+            problems.append(f"{name} would disappear ({short(old[key])})")
         elif key not in old:
-            problems.append(f"{name} would be added ({_short(new[key])})")
+            problems.append(f"{name} would be added ({short(new[key])})")
         elif old[key] != new[key]:
-            problems.append(f"{name} would change from {_short(old[key])} to {_short(new[key])}")
+            problems.append(f"{name} would change from {short(old[key])} to {short(new[key])}")
     default = "networkd"
     if before.get("renderer", default) != after.get("renderer", default) and old:
         problems.append(f"the renderer of all interfaces would change from {before.get('renderer', default)} to {after.get('renderer', default)}")
@@ -150,7 +167,7 @@ def other_changes(before: Tree, after: Tree, planned: t.Container[str]) -> list[
 
 
 def same_meaning(before: Tree, planned: t.Sequence[Planned]) -> bool:
-    """Tell whether a tree already says of the planned interfaces what the plan says, and nothing of others."""
+    """Tell whether a file's tree already says of the planned interfaces what the plan says, and nothing of others."""
     names = {interface.name for interface in planned}
     outside = [key for key in definitions(before) if key[0] != "ethernets" or key[1] not in names]
     return not outside and not planned_differences(before, planned)

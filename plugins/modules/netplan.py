@@ -59,12 +59,20 @@ options:
   management_address:
     description: The address on O(management_interface) that must be there after the change.
     type: str
+  networks:
+    description:
+      - Every network of the plan, on any node. None of them may be in use on an interface outside the plan.
+    type: list
+    elements: str
+    default: []
   foreign:
     description:
-      - What to do with a file at O(path) that somebody else wrote and that differs from the plan.
-      - V(refuse) stops. V(adopt) replaces it and keeps its bytes on the node.
-      - Definitions of planned interfaces in other netplan files are refused, except with V(ignore), which allows them as long as the merged
-        configuration is exactly the plan.
+      - What to do with settings of others for the planned interfaces, in netplan files, NetworkManager profiles, files of systemd-networkd, or set at
+        runtime (as long as this node was not provisioned yet).
+      - V(refuse) stops, names each file and key, the tool that is known to write it, and what adopting would do.
+      - V(adopt) moves exactly the definitions of planned interfaces away, leaves the rest of each file as it is, and keeps the files byte for byte in
+        C(/var/lib/dgxspark-fabric/original), from where M(dgxspark.fabric.netplan_undo) brings them back.
+      - V(ignore) allows definitions in other netplan files as long as the merged configuration is exactly the plan.
     type: str
     choices: [refuse, adopt, ignore]
     default: refuse
@@ -137,6 +145,11 @@ problems:
   returned: with O(phase=validate)
   type: list
   elements: dict
+foreign:
+  description: Settings of others for the planned interfaces. C(where) is the file, C(layout) the known layout, C(message) says what conflicts.
+  returned: with O(phase=validate)
+  type: list
+  elements: dict
 would_change:
   description: Whether O(phase=apply) would change anything.
   returned: with O(phase=validate)
@@ -174,14 +187,20 @@ rolled_back:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgxspark.fabric.plugins.module_utils import arp_settings, live_state, netplan_compare
+from ansible_collections.dgxspark.fabric.plugins.module_utils import arp_settings, live_state, managed_file, netplan_compare, netplan_drift
 from ansible_collections.dgxspark.fabric.plugins.module_utils.command import run
 from ansible_collections.dgxspark.fabric.plugins.module_utils.dead_man import DeadMan, DeadManError
+from ansible_collections.dgxspark.fabric.plugins.module_utils.foreign_settings import Survey
 from ansible_collections.dgxspark.fabric.plugins.module_utils.managed_file import FileError
-from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_apply import Apply, NotReached, Refused
+from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_apply import Apply, Goal, NotReached
 from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_request import RequestError, request_of
 from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_sandbox import others_digest
-from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_validate import Request, Verdict, validate
+from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_validate import look_at_netplan, validate
+from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_verdict import Request, Verdict
+
+
+class Refused(RuntimeError):
+    """Something came in between validation and change; nothing was changed."""
 
 
 def problem_text(request: Request, verdict: Verdict) -> str:
@@ -192,19 +211,27 @@ def problem_text(request: Request, verdict: Verdict) -> str:
 
 def run_validate(module: AnsibleModule, request: Request, dead_man: DeadMan) -> None:
     """Report problems and differences; write nothing."""
+    record = dead_man.record
     live = live_state.read(run, request.planned)
     comparison = netplan_compare.compare(request, live)
     current = comparison.files[0].state
     others = others_digest(request.path)
-    verdict = validate(request, run, live, current, dead_man.owned(current), comparison.would_change and not module.check_mode,
-                       dead_man.known(current, request.content, others))
+    known = record.known(current, request.content, others)
+    verdict = validate(request, run, live, current, record.owned(current), comparison.would_change and not module.check_mode, known)
+    if request.foreign == "adopt" and not verdict.problems:
+        comparison = netplan_compare.compare(request, live, verdict.survey.edits)
     result: dict[str, t.Any] = {
         "problems": verdict.problems,
+        "foreign": [{"where": item.where, "layout": item.layout.identifier, "interfaces": list(item.interfaces), "message": item.message}
+                    for item in verdict.survey.foreign],
         "would_change": comparison.would_change,
         "validated": others,
         "drift": comparison.drift(request.node),
         "diff": comparison.diff() if module.check_mode else [],
     }
+    result["drift"] += netplan_drift.not_lasting(request.node, request.planned, live, None if known else verdict.configured)
+    result["drift"] += netplan_drift.renderers(request.node, live, record.renderers())
+    result["drift"] += netplan_drift.put_aside(request.node, request.path)
     if dead_man.journal() is not None:
         # A run that was killed: applying completes it, or takes it back first.
         result["would_change"] = True
@@ -220,39 +247,63 @@ def run_validate(module: AnsibleModule, request: Request, dead_man: DeadMan) -> 
     module.exit_json(changed=bool(module.check_mode and comparison.would_change), **result)
 
 
+def survey_now(request: Request, dead_man: DeadMan, live: t.Mapping[str, live_state.Live]) -> Survey:
+    """Look at the settings of others right before writing: what adopting does to them, or whether one came since the validation.
+
+    Raises:
+        Refused: Something stands in the way that was not there at validation.
+    """
+    current = managed_file.read(request.path)
+    others = others_digest(request.path)
+    if dead_man.record.known(current, request.content, others) or (request.foreign != "adopt" and others == request.validated):
+        return Survey()
+    verdict = look_at_netplan(request, run, live, current, dead_man.record.owned(current))
+    if verdict.problems:
+        raise Refused("; ".join(problem["message"] for problem in verdict.problems))
+    return verdict.survey if request.foreign == "adopt" else Survey()
+
+
 def run_apply(module: AnsibleModule, request: Request, dead_man: DeadMan) -> None:
     """Make the node as planned, or say what would be done."""
     if module.check_mode:
-        comparison = netplan_compare.compare(request, live_state.read(run, request.planned))
+        live = live_state.read(run, request.planned)
+        comparison = netplan_compare.compare(request, live, survey_now(request, dead_man, live).edits)
         module.exit_json(changed=comparison.would_change, drift=comparison.drift(request.node), diff=comparison.diff(), actions=[],
                          needs_confirm=False, token=None)
-    with dead_man.alone():
+    with dead_man.alone(request.timeout):
         actions = []
         before = live_state.read(run, request.planned)
         comparison = netplan_compare.compare(request, before)
         journal = dead_man.journal()
-        if journal is not None and comparison.would_change:
+        if journal is not None and (comparison.would_change or journal.get("kind") == "undo"):
             dead_man.roll_back()
             actions.append("took back an earlier change that was never confirmed")
             journal = None
             before = live_state.read(run, request.planned)
-            comparison = netplan_compare.compare(request, before)
-        drift = comparison.drift(request.node)
         if journal is not None and journal.get("token"):
-            dead_man.note_reached(journal["token"], drift)
+            drift = comparison.drift(request.node)
+            dead_man.note_reached(journal["token"], drift, others_digest(request.path), renderers_of(before))
             module.exit_json(changed=True, drift=drift, diff=[], actions=["found an earlier change as planned, to be confirmed"], needs_confirm=True,
                              token=journal["token"])
+        survey = survey_now(request, dead_man, before)
+        comparison = netplan_compare.compare(request, before, survey.edits)
+        drift = comparison.drift(request.node)
         if not comparison.would_change:
             module.exit_json(changed=bool(actions), drift=drift, diff=[], actions=actions, needs_confirm=False, token=None)
-        apply = Apply(request, run, dead_man)
+
+        def missing(live: t.Mapping[str, live_state.Live]) -> netplan_compare.Comparison:
+            return netplan_compare.compare(request, live, survey.edits)
+
+        apply = Apply(request, run, dead_man, Goal(missing, survey.uppers))
         try:
             outcome = apply.perform(comparison, before)
         except NotReached as exc:
             module.fail_json(msg=f"{request.node or 'this node'}: {exc}", rolled_back=True, actions=actions + apply.outcome.actions,
                              drift=drift, diff=comparison.diff())
-        left = netplan_compare.compare(request, live_state.read(run, request.planned)).drift(request.node)
+        after = live_state.read(run, request.planned)
+        left = missing(after).drift(request.node)
         if outcome.token:
-            dead_man.note_reached(outcome.token, left)
+            dead_man.note_reached(outcome.token, left, others_digest(request.path), renderers_of(after))
             if not request.confirm_seconds:
                 dead_man.confirm(outcome.token)
     module.exit_json(
@@ -264,6 +315,11 @@ def run_apply(module: AnsibleModule, request: Request, dead_man: DeadMan) -> Non
         token=outcome.token,
         waited_seconds=outcome.waited_seconds,
     )
+
+
+def renderers_of(live: t.Mapping[str, live_state.Live]) -> dict[str, str | None]:
+    """Return who renders each interface now."""
+    return {name: state.renderer for name, state in live.items()}
 
 
 def run_confirm(module: AnsibleModule, dead_man: DeadMan) -> None:
@@ -292,6 +348,7 @@ def main() -> None:
             "sysctl_path": {"type": "path", "default": arp_settings.DEFAULT_PATH},
             "management_interface": {"type": "str"},
             "management_address": {"type": "str"},
+            "networks": {"type": "list", "elements": "str", "default": []},
             "foreign": {"type": "str", "choices": ["refuse", "adopt", "ignore"], "default": "refuse"},
             "force_busy": {"type": "bool", "default": False},
             "timeout": {"type": "int", "default": 90},

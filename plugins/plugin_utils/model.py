@@ -33,6 +33,9 @@ class Settings:
     mtu: int
     netplan_optional: bool
     netplan_renderer: str
+    netplan_path: str
+    apply_batch: int
+    ssh_mesh: bool
     link_gbps: float
     rail_gbps: Rates | None
     rail_bidirectional_gbps: Rates | None

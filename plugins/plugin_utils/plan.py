@@ -68,6 +68,7 @@ def make_plan(hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         "nodes": _nodes(inventory, topology, segments),
         "cables": [_cable(cable, segments) for cable in topology.cables],
         "segments": {segment.name: _segment(segment) for segment in segments},
+        "networks": [str(segment.network) for segment in segments if segment.managed and segment.network is not None],
         "rank_order": list(topology.rank_order),
         "hostfile": [{"node": name, "address": inventory.node(name).management_address, "slots": 1} for name in topology.rank_order],
         "nccl": {"least_version": least, "bootstrap": settings.nccl_bootstrap, "profile": settings.nccl_profile},

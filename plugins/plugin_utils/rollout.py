@@ -31,13 +31,14 @@ def _line(name: str, why: str) -> str:
     return why if why.startswith(name) else f"{name}: {why}"
 
 
-def not_ready_text(hosts: Mapping[str, Mapping[str, Any]], names: Sequence[str], changing: bool = False) -> str:
+def not_ready_text(hosts: Mapping[str, Mapping[str, Any]], names: Sequence[str], changing: bool = False, goal: str = "as planned") -> str:
     """Return one text that names every node that stands in the way, empty when none does.
 
     Args:
         hosts: The facts of each host.
         names: The hosts of the play.
         changing: Whether nodes are being changed already: then it is said which are changed and which are not.
+        goal: What the nodes are to be, "as planned" or "as they were".
     """
     found = reasons(hosts, names)
     if not found:
@@ -50,26 +51,28 @@ def not_ready_text(hosts: Mapping[str, Mapping[str, Any]], names: Sequence[str],
         return "\n".join(lines)
     changed = [str(name) for name in names if name not in found and hosts[name].get("fabric_applied")]
     untouched = [str(name) for name in names if name not in found and not hosts[name].get("fabric_applied")]
-    lines = [f"Stopped after the first failure; {count} could not be made as planned:"]
+    lines = [f"Stopped after the first failure; {count} could not be made {goal}:"]
     lines += [_line(name, why) for name, why in found.items()]
-    lines.append(f"As planned now: {', '.join(changed) or 'none'}. Not changed by this run: {', '.join(untouched) or 'none'}. A further run goes on from here.")
+    lines.append(f"{goal.capitalize()} now: {', '.join(changed) or 'none'}. Not changed by this run: {', '.join(untouched) or 'none'}. A further run goes on "
+                 "from here.")
     return "\n".join(lines)
 
 
-def batches(hosts: Mapping[str, Mapping[str, Any]], names: Sequence[str], size: int = 0) -> list[list[str]]:
+def batches(hosts: Mapping[str, Mapping[str, Any]], names: Sequence[str], size: int = 0, result: str = "__netplan_validated") -> list[list[str]]:
     """Return the hosts on which anything differs, in batches; the controller's own node comes last, alone.
 
     Args:
-        hosts: The facts of each host: ``__netplan_validated`` (result of the validation) and ``ansible_connection``.
+        hosts: The facts of each host: the result of the validation, and ``ansible_connection``.
         names: The hosts of the play, in order.
         size: Hosts in a batch; 0 for one first and then all others at once.
+        result: The variable that holds the result of the validation.
 
     Raises:
         FabricError: The size is negative.
     """
     if size < 0:
-        raise FabricError(f"netplan_batch (fabric_apply_batch) is {size}, expected 0 or more: the number of nodes that are changed at once")
-    changing = [str(name) for name in names if (hosts[name].get("__netplan_validated") or {}).get("would_change") is True]
+        raise FabricError(f"fabric_apply_batch (netplan_batch, undo_batch) is {size}, expected 0 or more: the number of nodes that are changed at once")
+    changing = [str(name) for name in names if (hosts[name].get(result) or {}).get("would_change") is True]
     own = [name for name in changing if hosts[name].get("ansible_connection") == "local"]
     others = [name for name in changing if name not in own]
     if size:

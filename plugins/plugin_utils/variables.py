@@ -113,6 +113,9 @@ _TABLE = (
         "auto",
         "who drives the fabric interfaces; auto leaves it to the node",
     ),
+    _group("netplan_path", text(r"/etc/netplan/[A-Za-z0-9_][A-Za-z0-9._-]*\.yaml", "a path /etc/netplan/NAME.yaml"), "/etc/netplan/40-cx7.yaml",
+           "the netplan file that holds the fabric interfaces"),
+    _group("apply_batch", whole(0, 100000), 0, "nodes that are changed at once; 0 changes one first, then all others"),
     _host(
         "foreign_netplan", choice("refuse", "adopt", "ignore"), "refuse", "what to do with other netplan files that name fabric interfaces"
     ),
@@ -121,6 +124,7 @@ _TABLE = (
     _group("rail_bidirectional_gbps", nothing_or(rates()), None, "expected RDMA rate of a rail, sum of both ways at once"),
     _host("management_interface", nothing_or(INTERFACE), None, "interface of the management network; default what the node answers on"),
     _host("management_address", nothing_or(ADDRESS), None, "address of the node on the management network; default ansible_host"),
+    _group("ssh_mesh", truth(), True, "let each node reach each other by ssh, with a key of its own"),
     _host("ssh_user", nothing_or(USER), None, "user of the ssh mesh between nodes; default the connection's user"),
     _group("test_seconds", whole(1, 3600), 5, "length of one bandwidth test, in seconds"),
     _group(

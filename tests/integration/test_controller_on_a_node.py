@@ -23,6 +23,7 @@ spark:
     fabric_cluster_name: own
     fabric_topology: pair
     fabric_test_seconds: 2
+    packages_build_names: []
     fabric_rules: {rules}
     fabric_rail_gbps: {rail}
     fabric_rail_bidirectional_gbps: {both}

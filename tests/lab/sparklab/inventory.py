@@ -71,6 +71,8 @@ def group_text(wiring: Wiring, paths: dict[str, str], calibration: dict[str, dic
         f"ansible_ssh_common_args: {scalar(ssh_common_args(paths['known_hosts'], paths['proxy_command']))}",
         f"ansible_control_path_dir: {scalar(paths['control_dir'])}",
         "",
+        "# The machines have no internet, and nothing to build with in their image.",
+        "packages_build_names: []",
         "fabric_cluster_name: lab",
         f"fabric_topology: {wiring.topology}",
     ]

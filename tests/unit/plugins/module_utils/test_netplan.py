@@ -347,15 +347,6 @@ def test_live_values_come_back():
     assert subprocess.run(["sh", "-n", "-c", script], check=False).returncode == 0
 
 
-def test_known_state(tmp_path):
-    man = dead_man.DeadMan(lambda argv, timeout: Completed(tuple(argv), 0, "", ""), str(tmp_path))
-    state = managed_file.FileState("/etc/netplan/40-cx7.yaml", b"x", 0o600, 0, 0)
-    assert not man.owned(state) and not man.known(state, b"x", "d")
-    (tmp_path / "provisioned.json").write_text(f'{{"others": "d", "files": {{"/etc/netplan/40-cx7.yaml": "{dead_man.digest(b"x")}"}}}}')
-    assert man.owned(state) and man.known(state, b"x", "d")
-    assert not man.known(state, b"x", "other") and not man.known(state, b"y", "d")
-
-
 # --- options -------------------------------------------------------------------------------------------------------------
 
 

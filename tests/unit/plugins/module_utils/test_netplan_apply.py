@@ -11,7 +11,7 @@ import json
 import pathlib
 
 import pytest
-from ansible_collections.dgxspark.fabric.plugins.module_utils import dead_man, live_state, managed_file, netplan_apply, netplan_compare, netplan_validate
+from ansible_collections.dgxspark.fabric.plugins.module_utils import dead_man, live_state, managed_file, netplan_apply, netplan_compare, netplan_verdict
 from ansible_collections.dgxspark.fabric.plugins.module_utils.command import Completed
 from ansible_collections.dgxspark.fabric.plugins.module_utils.live_state import Live
 from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_tree import Planned
@@ -56,20 +56,20 @@ class Node:
 @pytest.fixture
 def apply_on(tmp_path, monkeypatch):
     monkeypatch.setattr(dead_man, "UNIT_DIRECTORY", str(tmp_path))
-    monkeypatch.setattr(netplan_apply, "claims_now", lambda request, run, live: netplan_validate.Verdict())
     monkeypatch.setattr(netplan_apply.arp_settings, "announce", lambda *arguments: True)
 
     def prepare(node: Node, content: bytes = b"new\n", old: bytes | None = None):
         path = tmp_path / "40-cx7.yaml"
         if old is not None:
             managed_file.write(str(path), old, 0o600)
-        request = netplan_validate.Request("spark1", str(path), content, (PLANNED,), arp=False, management_interface="enP7s7",
-                                           management_address="10.77.0.11", timeout=30.0, confirm_seconds=60.0)
+        request = netplan_verdict.Request("spark1", str(path), content, (PLANNED,), arp=False, management_interface="enP7s7",
+                                          management_address="10.77.0.11", timeout=30.0, confirm_seconds=60.0)
         monkeypatch.setattr(live_state, "read", lambda run, interfaces, root="/": {"enp1s0f0np0": node.live})
         before = {"enp1s0f0np0": node.live}
         comparison = netplan_compare.compare(request, before)
         man = dead_man.DeadMan(node.run, str(tmp_path))
-        return netplan_apply.Apply(request, node.run, man, lambda: node.now, node.sleep), comparison, before, man
+        goal = netplan_apply.Goal(lambda live: netplan_compare.compare(request, live))
+        return netplan_apply.Apply(request, node.run, man, goal, lambda: node.now, node.sleep), comparison, before, man
 
     return prepare
 
@@ -87,9 +87,11 @@ def test_written_applied_and_confirmed(tmp_path, apply_on):
     man.note_reached(outcome.token, [{"key": "link"}])
     assert man.confirm("another") is None
     assert man.confirm(outcome.token) == [{"key": "link"}]
-    assert not (tmp_path / "pending").exists() and (tmp_path / "original").is_dir()
+    assert not (tmp_path / "pending").exists()
+    assert man.record.original_files() == [managed_file.FileState(str(tmp_path / "40-cx7.yaml"))]
+    assert man.record.original_live()["enp1s0f0np0"] == {"mtu": 1500, "admin_up": True, "arp": {"arp_ignore": 1, "arp_announce": 2}, "addresses": []}
     assert not (tmp_path / "multi-user.target.wants/dgxspark-fabric-rollback.service").exists()
-    assert man.owned(managed_file.read(str(tmp_path / "40-cx7.yaml")))
+    assert man.record.owned(managed_file.read(str(tmp_path / "40-cx7.yaml")))
     assert man.confirm(outcome.token) is None
 
 
@@ -130,17 +132,6 @@ def test_a_mtu_that_does_not_hold_is_left_to_netplan(tmp_path, apply_on):
     assert apply.perform(comparison, before).token
 
 
-def test_a_file_that_claims_an_interface_meanwhile(tmp_path, apply_on, monkeypatch):
-    verdict = netplan_validate.Verdict()
-    verdict.refuse("netplan.foreign", "/etc/netplan/99-x.yaml defines it")
-    node = Node(tmp_path, BARE, WELL)
-    apply, comparison, before, _man = apply_on(node)
-    monkeypatch.setattr(netplan_apply, "claims_now", lambda request, run, live: verdict)
-    with pytest.raises(netplan_apply.Refused, match="99-x.yaml"):
-        apply.perform(comparison, before)
-    assert not (tmp_path / "40-cx7.yaml").exists() and not any("systemd-run" in text for text in node.commands)
-
-
 def test_no_timer_no_change(tmp_path, apply_on):
     node = Node(tmp_path, BARE, WELL)
     node.run = lambda argv, timeout=20.0: Completed(tuple(argv), 1 if argv[0] == "systemd-run" else 0, "", "no bus")
@@ -153,7 +144,7 @@ def test_no_timer_no_change(tmp_path, apply_on):
 def test_a_lost_controller_waits_for_the_change(tmp_path, monkeypatch):
     monkeypatch.setattr(dead_man, "UNIT_DIRECTORY", str(tmp_path))
     man = dead_man.DeadMan(lambda argv, timeout=20.0: Completed(tuple(argv), 0, "", ""), str(tmp_path))
-    man.arm("t1", 60.0, [managed_file.FileState(str(tmp_path / "x"))], "exit 0\n", "d")
+    man.arm("t1", 60.0, [managed_file.FileState(str(tmp_path / "x"))], "exit 0\n", {"kind": "provision"})
     slept = []
 
     def sleep(seconds):
