@@ -18,13 +18,15 @@ FOLDER_LIMIT = 1000
 LINE_PIECE = 65536
 
 
-def inputs(paths: Iterable[str]) -> list[TextFile | NetplanTree]:
+def inputs(paths: Iterable[str | None]) -> list[TextFile | NetplanTree]:
     """Return what is to be explained, in the order given.
 
     :raises FabricError: when a path does not exist or cannot be read; the text names it
     """
     found: list[TextFile | NetplanTree] = []
-    for name in paths:
+    for place, name in enumerate(paths, start=1):
+        if not name or not str(name).strip():
+            raise FabricError(f"explain_files: entry {place} is empty; expected the name of a file or folder: name one, or remove the entry.")
         path = pathlib.Path(name).expanduser()
         if path.is_dir():
             found.extend(_folder(name, path))
@@ -33,6 +35,22 @@ def inputs(paths: Iterable[str]) -> list[TextFile | NetplanTree]:
     if not found:
         raise FabricError('explain_files is empty: name at least one file, for example -e \'{"explain_files": ["nccl.log"]}\'.')
     return found
+
+
+def check_out(out: str, paths: Iterable[str]) -> None:
+    """Refuse a file for the findings that is one of the files to be explained, whatever its name, or lies in a folder of them.
+
+    :raises FabricError: naming both
+    """
+    target = pathlib.Path(out).expanduser()
+    for name in paths:
+        path = pathlib.Path(name).expanduser()
+        inside = path.is_dir() and path.resolve() in target.resolve().parents
+        if inside or (target.exists() and path.exists() and target.samefile(path)):
+            raise FabricError(
+                f"explain_out: {out} {'lies in' if inside else 'is'} {name}, which explain_files names; the findings would take the place of a log: "
+                "name a file elsewhere."
+            )
 
 
 def _checked(name: str, path: pathlib.Path) -> pathlib.Path:
