@@ -141,7 +141,7 @@ CASES: list[tuple[dict[str, dict[str, Any]], str]] = [
         "s8:0-s9:1 is cable 9, for which fabric_subnet_base 192.168.177.0/24 and fabric_subnet_step 10 leave no network",
     ),
     (
-        hosts(2, fabric_topology="pair", ansible_host="192.168.178.5"),
+        hosts(2, fabric_topology="pair", ansible_host="192.168.178.5", ansible_connection="local"),
         "ansible_host of s1 is 192.168.178.5, which lies in 192.168.178.0/24, the network of s1:1-s2:1/b",
     ),
     (
