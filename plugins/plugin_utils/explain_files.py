@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.explain import NetplanTree, TextFile
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.text_file import lines
 
 #: Lowest first: a file of the same name in a later one replaces it (netplan(5)).
 NETPLAN_FOLDERS = ("usr/lib/netplan", "lib/netplan", "etc/netplan", "run/netplan", "")
 FOLDER_LIMIT = 1000
-LINE_PIECE = 65536
 
 
 def inputs(paths: Iterable[str | None]) -> list[TextFile | NetplanTree]:
@@ -31,7 +31,7 @@ def inputs(paths: Iterable[str | None]) -> list[TextFile | NetplanTree]:
         if path.is_dir():
             found.extend(_folder(name, path))
         else:
-            found.append(TextFile(str(name), _lines(_checked(name, path))))
+            found.append(TextFile(str(name), lines(_checked(name, path))))
     if not found:
         raise FabricError('explain_files is empty: name at least one file, for example -e \'{"explain_files": ["nccl.log"]}\'.')
     return found
@@ -66,16 +66,6 @@ def _checked(name: str, path: pathlib.Path) -> pathlib.Path:
         raise FabricError(f"explain_files: {name} cannot be read: {error.strerror or error}; make it readable for the user who runs Ansible.") from None
 
 
-def _lines(path: pathlib.Path) -> Iterator[str]:
-    """Yield lines; a line without end comes in pieces, so that memory does not grow with it."""
-    try:
-        with path.open(encoding="utf-8", errors="replace", newline="\n") as stream:
-            while line := stream.readline(LINE_PIECE):
-                yield line
-    except OSError as error:
-        raise FabricError(f"explain_files: reading {path} stopped: {error.strerror or error}.") from None
-
-
 def _folder(name: str, path: pathlib.Path) -> Iterator[TextFile | NetplanTree]:
     merged: dict[str, str] = {}
     taken: set[pathlib.Path] = set()
@@ -95,4 +85,4 @@ def _folder(name: str, path: pathlib.Path) -> Iterator[TextFile | NetplanTree]:
     if merged:
         yield NetplanTree(str(name), tuple(merged.items()))
     for file in others:
-        yield TextFile(f"{name.rstrip('/')}/{file.relative_to(path)}", _lines(_checked(str(file), file)))
+        yield TextFile(f"{name.rstrip('/')}/{file.relative_to(path)}", lines(_checked(str(file), file)))
