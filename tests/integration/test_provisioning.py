@@ -216,7 +216,7 @@ def popen_arguments() -> dict[str, t.Any]:
 
 STATE = "/var/lib/dgxspark-fabric"
 POINTS = {
-    "while validating": "pgrep -f AnsiballZ_netplan >/dev/null || pgrep -f 'netplan get' >/dev/null",
+    "while validating": "pgrep -f '[n]etplan (get|generate)' >/dev/null",
     "journal written": f"test -e {STATE}/pending/journal.json",
     "file written": "test -e /etc/netplan/40-cx7.yaml",
     "applied": f"test -e {STATE}/pending/apply.rc",
