@@ -115,9 +115,9 @@ def files(lab: Lab, node: str = "spark1") -> str:
 def addresses(lab: Lab, node: str = "spark1") -> dict[str, t.Any]:
     """Return MTU, master and addresses of each interface of the fabric, and of bonds."""
     found = {}
-    for link in json.loads(lab.ssh(node, "ip -j -4 addr show")):
+    for link in json.loads(lab.ssh(node, "ip -j addr show")):
         if link["ifname"] in (A, B, A0, B0, "bond0"):
-            entries = sorted(f"{entry['local']}/{entry['prefixlen']}" for entry in link["addr_info"] if not entry.get("dynamic"))
+            entries = sorted(f"{entry['local']}/{entry['prefixlen']}" for entry in link["addr_info"] if entry["family"] == "inet" and not entry.get("dynamic"))
             found[link["ifname"]] = (link["mtu"], link.get("master"), entries)
     for name in (A, B):
         found[f"{name} arp"] = lab.ssh(node, f"cat /proc/sys/net/ipv4/conf/{name}/arp_ignore /proc/sys/net/ipv4/conf/{name}/arp_announce")
@@ -153,14 +153,16 @@ def test_refused_by_name_then_adopted_then_restored_byte_for_byte(fresh: Lab, la
     assert adopted.status == 0
     found = addresses(fresh)
     assert found[A][:2] == (9000, None) and found[A][2] == ["192.168.177.11/24"] and found[B][2] == ["192.168.178.11/24"] and "bond0" not in found
-    again = run_playbook(PROVISION, *NO_SSH)
-    assert again.status == 0 and set(again.changed.values()) == {0}
+    if layout == "bond":  # once is enough for these
+        again = run_playbook(PROVISION, *NO_SSH)
+        assert again.status == 0 and set(again.changed.values()) == {0}
     undone = run_playbook(UNDO)
     assert undone.status == 0
     assert files(fresh) == before
     becomes(live, lambda: addresses(fresh))
-    twice = run_playbook(UNDO)
-    assert twice.status == 0 and set(twice.changed.values()) == {0}
+    if layout == "bond":
+        twice = run_playbook(UNDO)
+        assert twice.status == 0 and set(twice.changed.values()) == {0}
 
 
 @pytest.mark.long
