@@ -250,7 +250,7 @@ def test_a_change_that_breaks_management_is_taken_back_by_the_node(fresh: Lab, c
     # What applying does to management on this machine: it goes, for good.
     fresh.ssh("spark1", "printf '#!/bin/sh\\n/usr/sbin/netplan \"$@\"; status=$?; [ \"$1\" = apply ] && ip addr flush dev enP7s7; exit $status\\n' "
               "> /usr/local/sbin/netplan; chmod 755 /usr/local/sbin/netplan")
-    short = ("-e", "netplan_timeout=20", "-e", "netplan_confirm_seconds=20")
+    short = ("-e", "netplan_timeout=30", "-e", "netplan_confirm_seconds=20")
     if controller_dies:
         kill_when(fresh, f"test -e {STATE}/pending/journal.json", *short)
     else:
