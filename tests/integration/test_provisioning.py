@@ -139,8 +139,7 @@ def put(lab: Lab, name: str, text: str, node: str = "spark1") -> None:
     time.sleep(5)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", [name if name == "nvidia-helper" else pytest.param(name, marks=pytest.mark.long) for name in LAYOUTS])
 def test_refused_by_name_then_adopted_then_restored_byte_for_byte(fresh: Lab, layout: str) -> None:
     name, word, text = LAYOUTS[layout]
     put(fresh, name, text)
@@ -243,8 +242,7 @@ def test_a_killed_controller_leaves_nothing_half_done(fresh: Lab, point: str) ->
     assert fresh.ssh("spark1", "cat /etc/netplan/98-spark-vllm-docker.yaml") == old
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("controller_dies", [False, True])
+@pytest.mark.parametrize("controller_dies", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_change_that_breaks_management_is_taken_back_by_the_node(fresh: Lab, controller_dies: bool) -> None:
     before, live = files(fresh), addresses(fresh)
     # What applying does to management on this machine: it goes, for good.
@@ -327,7 +325,6 @@ def test_ssh_between_nodes_for_a_plain_user(fresh: Lab) -> None:
     assert "dgxspark" not in fresh.ssh("spark2", "ls ~spark/.ssh; cat ~spark/.ssh/* 2>/dev/null || true")
 
 
-@pytest.mark.long
 def test_with_one_node_away_nothing_is_left_half_done(fresh: Lab) -> None:
     before = {"spark1": files(fresh), "live": addresses(fresh)}
     fresh.fault("kill", "spark2")
