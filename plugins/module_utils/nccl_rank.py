@@ -331,7 +331,7 @@ def collect(document: dict[str, t.Any], rank: int) -> int:
     if report is not None and "before" in report and "after" not in report:
         report.update(after=counters(), gids_after=gids())
     log = read_text(stem + ".log", LOG_LIMIT)
-    print(json.dumps({
+    say(sys.stdout, json.dumps({
         "report": report,
         "log": base64.b64encode(zlib.compress(log.encode())).decode() if log else None,
         "ended": ended,
@@ -345,24 +345,30 @@ def collect(document: dict[str, t.Any], rank: int) -> int:
     return 0
 
 
+def say(stream: t.TextIO, line: str) -> None:
+    """Write a line at once: this is a program of its own, whose output mpirun collects."""
+    stream.write(line + "\n")
+    stream.flush()
+
+
 def main(action: str, text: str) -> int:
     """Do what was asked; the exit status is the program's."""
     document = json.loads(text)
     rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", os.environ.get("PMIX_RANK", document.get("rank", -1))))
     if not 0 <= rank < len(document["ranks"]):
-        print(f"fabric-rank: no rank for this process on {socket.gethostname()} (got {rank})", file=sys.stderr)
+        say(sys.stderr, f"fabric-rank: no rank for this process on {socket.gethostname()} (got {rank})")
         return 2
     here = document["ranks"][rank]
     if action != "collect" and not is_here(here["address"]):
-        print(f"fabric-rank: rank {rank} belongs on {here['node']} ({here['address']}), but was started on {socket.gethostname()}", file=sys.stderr)
+        say(sys.stderr, f"fabric-rank: rank {rank} belongs on {here['node']} ({here['address']}), but was started on {socket.gethostname()}")
         return WRONG_NODE
     os.umask(0o077)
     if action == "probe":
         write_json(stem_of(document, rank) + ".json", probe(document, rank))
-        print(f"fabric-rank {rank} {socket.gethostname()}", flush=True)
+        say(sys.stdout, f"fabric-rank {rank} {socket.gethostname()}")
         return 0
     return {"run": run, "collect": collect}[action](document, rank)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2]))
+    raise SystemExit(main(sys.argv[1], sys.argv[2]))

@@ -79,7 +79,6 @@ class ExpectedRates:
         """Return the sum of both ways of one rail, alone on its cable."""
         return min(_at(self.rail_both_ways, at_once), 2 * self.wire_gbps)
 
-
     def tcp_gbps(self, at_once: int, with_twin: bool) -> float:
         """Return the rate of TCP on a rail, one way: as RDMA, but for the larger frames' smaller overhead on the wire."""
         return min(_at(self.rail, at_once), self.tcp_wire_gbps / (2 if with_twin else 1))

@@ -184,7 +184,8 @@ CONNECTION_VARIABLES = {
 RESULTS = frozenset(
     PREFIX + name
     for name in (
-        "plan", "node", "neighbours", "paths", "perftest", "iperf3", "diagnosis", "nccl", "inference", "drift", "lost", "started", "in_use", "applied", "refused",
+        "plan", "node", "neighbours", "paths", "perftest", "iperf3", "diagnosis", "nccl", "inference", "drift", "lost", "started", "in_use", "applied",
+        "refused",
     )
 )
 """Facts that the collection's own plays keep as host variables; never settings."""

@@ -21,6 +21,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAB = ROOT / "tests/lab/lab"
 FABRIC_INTERFACES = ("enp1s0f0np0", "enp1s0f1np1", "enP2p1s0f0np0", "enP2p1s0f1np1")
+#: The screening alone, with short tests.
+QUICK = ("-e", '{"fabric_test_seconds": 2, "fabric_rdma_tests": [], "fabric_iperf3_streams": []}')
 
 
 def pytest_configure(config: pytest.Config) -> None:

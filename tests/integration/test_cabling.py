@@ -12,10 +12,9 @@ import typing as t
 import pytest
 import yaml
 
-from conftest import ROOT, Lab, broken, latest_report, run_playbook
+from conftest import QUICK, ROOT, Lab, broken, latest_report, run_playbook
 
 CABLE, OTHER = "spark1:0-spark2:1", "spark2:0-spark3:1"
-QUICK = ("-e", "fabric_test_seconds=2")
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,9 @@ import time
 
 import pytest
 
-from conftest import ROOT, Lab, Run, ansible_environment, broken, latest_report, run_playbook, start_playbook
+from conftest import QUICK, ROOT, Lab, Run, ansible_environment, broken, latest_report, run_playbook, start_playbook
 
 CABLE = "spark1:0-spark2:1"
-# Short load tests where the figure itself does not matter.
-QUICK = ("-e", '{"fabric_test_seconds": 2, "fabric_rdma_tests": [], "fabric_iperf3_streams": []}')
 
 
 def cables_by_status(report: dict) -> dict[str, list[str]]:

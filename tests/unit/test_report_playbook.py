@@ -49,7 +49,9 @@ def test_a_run_of_an_older_version_still_renders(tmp_path: pathlib.Path) -> None
     files = content(tmp_path / "again")
     new = json.loads(files["report.json"])
     assert (old["schema_version"], new["schema_version"]) == (1, SCHEMA_VERSION) and schema_errors(new) == []
-    broken = [[one for one in report["findings"] if one["status"] in ("fail", "unknown")] for report in (old, new)]
+    # Newer rules may say more of the same fault.
+    verdict = ("id", "subject", "status", "actual", "expected")
+    broken = [[{key: one[key] for key in verdict} for one in report["findings"] if one["status"] in ("fail", "unknown")] for report in (old, new)]
     assert broken[0] == broken[1] != []
     assert new["verdict"]["message"] == old["verdict"]["message"] and new["run_id"] == old["run_id"]
     assert "Against the last good run" in files["report.html"] and "10 %, stated" in files["report.html"]

@@ -25,19 +25,19 @@ from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.healthy
 
 pytestmark = pytest.mark.skipif(not shutil.which("git") or not shutil.which("make"), reason="git or make is missing")
 NCCL_MAKE = """src.build:
-	mkdir -p $(BUILDDIR)/lib $(BUILDDIR)/include
-	echo built >> $(BUILDDIR)/steps
-	test ! -e $(BREAK) || { echo the compiler broke; exit 3; }
-	test ! -e $(WAIT) || sleep 60
-	echo 'NCCL version 2.30.7' > $(BUILDDIR)/lib/libnccl.so.2.30.7
-	ln -sf libnccl.so.2.30.7 $(BUILDDIR)/lib/libnccl.so.2
-	echo '//' > $(BUILDDIR)/include/nccl.h
+\tmkdir -p $(BUILDDIR)/lib $(BUILDDIR)/include
+\techo built >> $(BUILDDIR)/steps
+\ttest ! -e $(BREAK) || { echo the compiler broke; exit 3; }
+\ttest ! -e $(WAIT) || sleep 60
+\techo 'NCCL version 2.30.7' > $(BUILDDIR)/lib/libnccl.so.2.30.7
+\tln -sf libnccl.so.2.30.7 $(BUILDDIR)/lib/libnccl.so.2
+\techo '//' > $(BUILDDIR)/include/nccl.h
 """
 TESTS_MAKE = """all:
-	test -e $(NCCL_HOME)/include/nccl.h && test "$(MPI)" = 1
-	mkdir -p $(BUILDDIR)
-	printf '#!/bin/sh\\n' > $(BUILDDIR)/all_reduce_perf
-	chmod +x $(BUILDDIR)/all_reduce_perf
+\ttest -e $(NCCL_HOME)/include/nccl.h && test "$(MPI)" = 1
+\tmkdir -p $(BUILDDIR)
+\tprintf '#!/bin/sh\\n' > $(BUILDDIR)/all_reduce_perf
+\tchmod +x $(BUILDDIR)/all_reduce_perf
 """
 
 

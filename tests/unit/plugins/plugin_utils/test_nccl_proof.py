@@ -34,7 +34,7 @@ def channel(source: int, target: int, way: str, device: int, via: str = "NET/IB"
 
 def rank_log(plan: dict[str, Any], order: list[str], node: str, wrong: bool = False, one_rail: bool = False) -> dict[str, Any]:
     """Return what the log of a healthy rank says: to the next and from the one before, over both rails of the cable that joins them."""
-    mine, devices = order.index(node), {index: name for index, name in enumerate(ALL_DEVICES)}
+    mine, devices = order.index(node), dict(enumerate(ALL_DEVICES))
     number = {name: index for index, name in devices.items()}
     channels = []
     for step, way in ((1, "send"), (-1, "receive")):

@@ -25,6 +25,7 @@ UNIT = pathlib.Path(__file__).resolve().parents[2]
 TIMES = {"started": "2026-11-30T22:15:00Z", "finished": "2026-11-30T22:16:30Z"}
 DRIFT = {"host": "spark1", "subject": "enp1s0f0np0", "key": "mtu", "wanted": 9000, "live": 1500, "message": "MTU 1500, wanted 9000"}
 
+
 def junit_of(report: dict[str, Any]) -> ElementTree.Element:
     """Return junit.xml of a report, checked against the schema."""
     text = format_junit.files(report)["junit.xml"]
