@@ -4,29 +4,16 @@
 
 """Write ``docs/explain.md`` from the tables of causes and kinds. A unit test compares the two.
 
-Run from a checkout that Python finds as a collection::
+Run from anywhere with a Python that has PyYAML and jmespath::
 
-    PYTHONPATH=.ansible/collections python docs/make_explain.py
+    .venv/bin/python docs/make_explain.py
 """
 
 from __future__ import annotations
 
-import pathlib
 import sys
 
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.explain_list import explain_document
-
-TARGET = pathlib.Path(__file__).resolve().parent / "explain.md"
-
-
-def main() -> int:
-    """Write the document; say whether it changed."""
-    text = explain_document()
-    changed = not TARGET.is_file() or TARGET.read_text(encoding="utf-8") != text
-    TARGET.write_text(text, encoding="utf-8")
-    print(f"{TARGET}: {'written' if changed else 'is current'}")
-    return 0
-
+from made_document import write
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write("explain.md", "explain_list", "explain_document"))

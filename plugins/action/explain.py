@@ -15,7 +15,7 @@ from ansible.utils.display import Display
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.explain import explain
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.explain_context import Context
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.explain_files import inputs
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.explain_files import check_out, inputs
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plain_data import plain
 
 display = Display()
@@ -42,7 +42,10 @@ class ActionModule(ActionBase):
         )
         arguments = plain(arguments)
         try:
-            document = explain(inputs(arguments["files"]), context(arguments))
+            found = inputs(arguments["files"])
+            if arguments["out"]:
+                check_out(arguments["out"], arguments["files"])
+            document = explain(found, context(arguments))
         except FabricError as error:
             raise AnsibleActionFail(str(error)) from None  # the text says all; a cause would be printed beside it once more
         text = json.dumps(document, indent=2, ensure_ascii=False)

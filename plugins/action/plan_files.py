@@ -34,6 +34,8 @@ class ActionModule(ActionBase):
         )
         folder = Path(str(arguments["dest"])).absolute()
         try:
+            if not str(arguments["dest"]).strip():
+                raise FabricError("plan_dir is empty; expected a folder for the plan: name one, or remove plan_dir to take build/plan")
             documents = plan_documents(plain(arguments["plan"]), self._renderer(str(arguments["netplan_template"])))
             changes = differences(folder, documents, MARK)
             if not self._task.check_mode:

@@ -12,7 +12,7 @@ author: dgxspark.fabric contributors (@dgxspark)
 description:
   - Returns everything that follows from the inventory alone, that is cables, segments, addresses, netplan documents, NCCL environment, rank order,
     the tests to run in the fewest possible rounds, and the speeds to expect.
-  - Reads no host. Looks only at the variables C(fabric_*), C(ansible_host), C(ansible_connection) and C(ansible_user) of the given hosts.
+  - Reads no host. Looks only at the variables C(fabric_*), C(ansible_host), C(ansible_port), C(ansible_connection) and C(ansible_user) of the given hosts.
   - Fails with a message that names the variable and the host or cable when the inventory makes no plan.
 positional: group
 options:

@@ -213,6 +213,7 @@ class DeadMan:
         """
         with self._locked():
             shutil.rmtree(self.pending, ignore_errors=True)
+            shutil.rmtree(self.directory / "rolled-back", ignore_errors=True)
             self.pending.mkdir(mode=0o700)
             for number, state in enumerate(files):
                 if state.content is not None:
@@ -308,9 +309,26 @@ class DeadMan:
         self.record.confirm(written, note.get("others"), note.get("renderers") or {}, journal.get("interfaces") or {})
         self._clear(None)
 
-    def roll_back(self) -> str:
-        """Take the change back now and wait for it. Return what the script said, for the message."""
+    def why_rolled_back(self) -> str:
+        """Return why the last change was taken back, empty when nobody noted it: the timer did, or a reboot."""
+        try:
+            return (self.directory / "rolled-back/why").read_text(encoding="utf-8")
+        except OSError:
+            return ""
+
+    def roll_back(self, why: str = "") -> str:
+        """Take the change back now and wait for it.
+
+        Args:
+            why: Kept beside the journal, for a controller that lost the connection and asks later.
+
+        Returns:
+            What the script said, for the message.
+        """
         journal = self.journal() or {}
+        if why:
+            with contextlib.suppress(managed_file.FileError):  # the timer was faster
+                managed_file.write(str(self.pending / "why"), why.encode(), 0o600)
         done = self.run(["/bin/sh", str(self.pending / "rollback.sh")], timeout=180)
         self.run(["systemctl", "stop", f"{UNIT}-{journal.get('token')}.timer"], timeout=30)
         return (done.out + done.err).strip()

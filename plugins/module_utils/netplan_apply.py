@@ -108,7 +108,7 @@ class Apply:
             self._run_netplan(token)
             self._wait(token, had_links)
         except (NotReached, managed_file.FileError) as exc:
-            said = self.dead_man.roll_back()
+            said = self.dead_man.roll_back(str(exc))
             raise NotReached(f"{exc}. Everything was taken back{f' ({said})' if said else ''}; the node is as it was before") from exc
 
     def _write_files(self, comparison: Comparison) -> None:

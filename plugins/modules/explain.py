@@ -26,7 +26,7 @@ options:
     elements: path
     required: true
   out:
-    description: File to write the findings to, as JSON.
+    description: File to write the findings to, as JSON. Neither one of O(files) nor in one of its folders.
     type: path
   topology:
     description: Topology of the cluster, where it is known; on V(mesh) and V(ring) a rail without IPv4 is a failure, not a warning.

@@ -329,8 +329,8 @@ def run_confirm(module: AnsibleModule, dead_man: DeadMan) -> None:
         module.exit_json(changed=False)
     left = dead_man.confirm(module.params["token"] or None, float(module.params["timeout"]))
     if left is None:
-        module.fail_json(msg=f"{node}: there is no change to confirm: it was taken back, because the planned state was not reached or not confirmed in time; "
-                         "the node is as it was before", rolled_back=True)
+        why = dead_man.why_rolled_back() or "the planned state was not reached or not confirmed in time"
+        module.fail_json(msg=f"{node}: there is no change to confirm, it was taken back: {why}; the node is as it was before", rolled_back=True)
     # Without a token the connection was lost before the change could report itself.
     module.exit_json(changed=not module.params["token"], drift=left)
 

@@ -77,7 +77,7 @@ def _end(value: Any, where: str, numbers: dict[str, int]) -> Plug | None:
         raise FabricError(f'{where} is {shown(value)}{closest(value, [SWITCH])}; expected host:port, such as "spark1:0", or switch')
     if host not in numbers:
         raise FabricError(
-            f"{where} names the unknown host {shown(host)}{closest(host, numbers)}; expected a host of the group spark "
+            f"{where} names the unknown host {shown(host)}{closest(host, numbers)}; expected a host of the fabric "
             f"({_listed(numbers)}): correct it, or add the host to the inventory"
         )
     if port not in ("0", "1"):

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.interfaces import PORT_PLACES, RAILS
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import counted
 
 MOST_PEERS = 4
 
@@ -24,7 +25,7 @@ def _head(plan: dict[str, Any]) -> list[str]:
     return [
         f"# Cabling of {plan['cluster']}",
         "",
-        f"Topology {shape}, {len(plan['nodes'])} nodes, {len(plan['cables'])} cables, MTU {plan['mtu']}, links of {plan['link_gbps']:g} Gb/s.",
+        f"Topology {shape}, {counted(len(plan['nodes']), 'node')}, {counted(len(plan['cables']), 'cable')}, MTU {plan['mtu']}, links of {plan['link_gbps']:g} Gb/s.",
         "",
         f"Seen from the back of a Spark, port 0 is the QSFP cage {PORT_PLACES[0]}, port 1 the {PORT_PLACES[1]}. One cable carries both rails.",
     ]

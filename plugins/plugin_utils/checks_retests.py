@@ -38,11 +38,18 @@ def retest_facts(suspects: Iterable[Result], retests: Mapping[str, list[Result]]
         seen = True
         count = sum(bad(result) for result in repeats)
         silent = suspect["state"] != "ok"
-        flaky = flaky or 0 < count < len(repeats) or (count == 0 and silent)
+        wavers = 0 < count < len(repeats) or (count == 0 and silent)
+        flaky = flaky or wavers
         passing = passing and count == 0 and not silent
-        if worst is None or count + 1 > worst["bad"]:
+        # A test that wavers is told before one that fails every time.
+        if worst is None or (wavers, count + 1) > (worst["wavers"], worst["bad"]):
             figures = ", ".join(figure_text(result) for result in [suspect, *repeats])
-            worst = {"bad": count + 1, "runs": len(repeats) + 1, "text": f"{suspect['name']} fell short in {count + 1} of {len(repeats) + 1} runs: {figures}"}
+            worst = {
+                "wavers": wavers,
+                "bad": count + 1,
+                "runs": len(repeats) + 1,
+                "text": f"{suspect['name']} fell short in {count + 1} of {len(repeats) + 1} runs: {figures}",
+            }
     if not seen and not alone:
         return None
     return {

@@ -11,28 +11,46 @@ from collections.abc import Iterable, Iterator
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.explain import NetplanTree, TextFile
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.text_file import lines
 
 #: Lowest first: a file of the same name in a later one replaces it (netplan(5)).
 NETPLAN_FOLDERS = ("usr/lib/netplan", "lib/netplan", "etc/netplan", "run/netplan", "")
 FOLDER_LIMIT = 1000
-LINE_PIECE = 65536
 
 
-def inputs(paths: Iterable[str]) -> list[TextFile | NetplanTree]:
+def inputs(paths: Iterable[str | None]) -> list[TextFile | NetplanTree]:
     """Return what is to be explained, in the order given.
 
     :raises FabricError: when a path does not exist or cannot be read; the text names it
     """
     found: list[TextFile | NetplanTree] = []
-    for name in paths:
+    for place, name in enumerate(paths, start=1):
+        if not name or not str(name).strip():
+            raise FabricError(f"explain_files: entry {place} is empty; expected the name of a file or folder: name one, or remove the entry.")
         path = pathlib.Path(name).expanduser()
         if path.is_dir():
             found.extend(_folder(name, path))
         else:
-            found.append(TextFile(str(name), _lines(_checked(name, path))))
+            found.append(TextFile(str(name), lines(_checked(name, path))))
     if not found:
         raise FabricError('explain_files is empty: name at least one file, for example -e \'{"explain_files": ["nccl.log"]}\'.')
     return found
+
+
+def check_out(out: str, paths: Iterable[str]) -> None:
+    """Refuse a file for the findings that is one of the files to be explained, whatever its name, or lies in a folder of them.
+
+    :raises FabricError: naming both
+    """
+    target = pathlib.Path(out).expanduser()
+    for name in paths:
+        path = pathlib.Path(name).expanduser()
+        inside = path.is_dir() and path.resolve() in target.resolve().parents
+        if inside or (target.exists() and path.exists() and target.samefile(path)):
+            raise FabricError(
+                f"explain_out: {out} {'lies in' if inside else 'is'} {name}, which explain_files names; the findings would take the place of a log: "
+                "name a file elsewhere."
+            )
 
 
 def _checked(name: str, path: pathlib.Path) -> pathlib.Path:
@@ -46,16 +64,6 @@ def _checked(name: str, path: pathlib.Path) -> pathlib.Path:
         raise FabricError(f"explain_files: {name} does not exist (looked at {path.absolute()}); relative paths start at the current directory.") from None
     except OSError as error:
         raise FabricError(f"explain_files: {name} cannot be read: {error.strerror or error}; make it readable for the user who runs Ansible.") from None
-
-
-def _lines(path: pathlib.Path) -> Iterator[str]:
-    """Yield lines; a line without end comes in pieces, so that memory does not grow with it."""
-    try:
-        with path.open(encoding="utf-8", errors="replace", newline="\n") as stream:
-            while line := stream.readline(LINE_PIECE):
-                yield line
-    except OSError as error:
-        raise FabricError(f"explain_files: reading {path} stopped: {error.strerror or error}.") from None
 
 
 def _folder(name: str, path: pathlib.Path) -> Iterator[TextFile | NetplanTree]:
@@ -77,4 +85,4 @@ def _folder(name: str, path: pathlib.Path) -> Iterator[TextFile | NetplanTree]:
     if merged:
         yield NetplanTree(str(name), tuple(merged.items()))
     for file in others:
-        yield TextFile(f"{name.rstrip('/')}/{file.relative_to(path)}", _lines(_checked(str(file), file)))
+        yield TextFile(f"{name.rstrip('/')}/{file.relative_to(path)}", lines(_checked(str(file), file)))

@@ -18,7 +18,7 @@ Made from the tables of causes by `docs/make_explain.py`; do not edit.
     ansible-playbook dgxspark.fabric.explain -e '{"explain_files": ["nccl.log", "ib_write_bw.txt"]}'
 
 says what files show, with no cluster at hand. The kind of a file is found by its content; several kinds may stand in one file, and
-files are looked at together. Prefixes of `mpirun --tag-output`, times of day, Windows line ends, cut files and interleaved ranks are
+files are looked at together. Prefixes of `mpirun --tag-output`, times of day, Windows line ends, UTF-16, gzip, cut files and interleaved ranks are
 dealt with. A finding is `pass`, `warn`, `fail`, `skip` or `unknown`; the exit status is not 0 when there is a `fail` or an
 `unknown`, or nothing that could be judged. What a file alone cannot tell is `unknown`, never a green light.
 

@@ -24,11 +24,15 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.variables import (
 )
 
 HOST_NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,62}"
+SSH_PORT = 22
+LOOPBACK = r"localhost|127\.[0-9.]+|::1"
+RESERVED_NAMES = ("switch", "plan.json", "hostfile", "cables.md")
+"""Words that no host may have as its name: the end of a cable, and the files that stand beside the hosts' folders in the plan's."""
 LOCAL_CONNECTIONS = ("local", "ansible.builtin.local")
 
 
-def read_inventory(hosts: Mapping[str, Mapping[str, Any]]) -> Inventory:
-    """Return the model of the hosts, which stand in the order of the inventory's group.
+def read_inventory(hosts: Mapping[str, Mapping[str, Any]], group: str = "spark") -> Inventory:
+    """Return the model of the hosts, which stand in the order of the inventory's group of that name.
 
     Raises FabricError when a name or value does not fit, a required variable is missing, or hosts disagree on a group variable.
     """
@@ -38,16 +42,17 @@ def read_inventory(hosts: Mapping[str, Mapping[str, Any]]) -> Inventory:
         _check_host(host, variables)
     names = [str(host) for host in hosts]
     if not names:
-        raise FabricError("no host is in the group spark; a fabric needs at least 2 nodes: add them to the inventory")
+        raise FabricError(f"no host is in the group {group}; a fabric needs at least 2 nodes: add them to the inventory")
     taken = {host: _take(host, hosts[host]) for host in names}
-    return Inventory(nodes=_nodes(names, taken), settings=_settings(names, taken), unknown=_unknown(hosts))
+    _check_logins(taken)
+    return Inventory(nodes=_nodes(names, taken), settings=_settings(names, taken, group), unknown=_unknown(hosts), group=group)
 
 
 def _check_host(host: object, variables: object) -> None:
-    if not isinstance(host, str) or not re.fullmatch(HOST_NAME, host) or host == "switch":
+    if not isinstance(host, str) or not re.fullmatch(HOST_NAME, host) or host.lower() in RESERVED_NAMES:
         raise FabricError(
-            f"the inventory names a host {shown(host)}; expected letters, digits, dots, dashes and underscores, and not the word switch "
-            "(cables and files are named after hosts): rename it and put its address in ansible_host"
+            f"the inventory names a host {shown(host)}; expected letters, digits, dots, dashes and underscores, and none of the words "
+            f"{', '.join(RESERVED_NAMES)} (cables and files are named after hosts): rename it and put its address in ansible_host"
         )
     if not isinstance(variables, Mapping):
         raise FabricError(f"the variables of {host} are {shown(variables)}; expected a mapping")
@@ -61,15 +66,15 @@ def _take(host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _settings(names: list[str], taken: dict[str, dict[str, Any]]) -> Settings:
+def _settings(names: list[str], taken: dict[str, dict[str, Any]], group: str) -> Settings:
     values = {}
     for field in fields(Settings):
         variable = VARIABLES[PREFIX + field.name]
-        values[field.name] = _common(variable, names, taken)
+        values[field.name] = _common(variable, names, taken, group)
     return Settings(**values)
 
 
-def _common(variable: Variable, names: list[str], taken: dict[str, dict[str, Any]]) -> Any:
+def _common(variable: Variable, names: list[str], taken: dict[str, dict[str, Any]], group: str) -> Any:
     """Return a group variable's value, which all hosts have to share."""
     first = names[0]
     value = taken[first][variable.name]
@@ -77,11 +82,11 @@ def _common(variable: Variable, names: list[str], taken: dict[str, dict[str, Any
         if taken[other][variable.name] != value:
             raise FabricError(
                 f"{variable.name} is {_said(value)} on {first} but {_said(taken[other][variable.name])} on {other}; it has to be the same on "
-                "every node: set it once, in the variables of the group spark"
+                f"every node: set it once, in the variables of the group {group}"
             )
     if value is REQUIRED:
         raise FabricError(
-            f"{variable.name} is not set (host {first}); expected {variable.kind.expected}: set it in the variables of the group spark"
+            f"{variable.name} is not set (host {first}); expected {variable.kind.expected}: set it in the variables of the group {group}"
         )
     return value
 
@@ -142,6 +147,35 @@ def _check_unique(nodes: list[Node]) -> None:
                 "each node needs its own: correct one of them"
             )
         addresses[node.management_address] = node.name
+
+
+def _check_logins(taken: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse hosts behind which Ansible would find one machine twice: the same address and port.
+
+    Nodes with local connections are no login. Behind a forwarding address the ports differ; a local node's address is where others reach it, unless it
+    is a loopback's.
+    """
+    seen: dict[tuple[str, int], str] = {}
+    local: dict[str, str] = {}
+    for host, values in taken.items():
+        address = (values["ansible_host"] or host).lower()
+        if values["ansible_connection"] in LOCAL_CONNECTIONS:
+            if not re.fullmatch(LOOPBACK, address):
+                local.setdefault(address, host)
+            continue
+        other = seen.setdefault((address, values["ansible_port"] or SSH_PORT), host)
+        if other != host:
+            raise _same_login(address, other, host)
+    for (address, port), host in seen.items():
+        if port == SSH_PORT and address in local:
+            raise _same_login(address, local[address], host)
+
+
+def _same_login(address: str, one: str, other: str) -> FabricError:
+    return FabricError(
+        f"ansible_host is {address} on both {one} and {other}, so Ansible would take one machine for two nodes; expected an address of each node's "
+        "own: correct one of them (behind one forwarding address, set ansible_port on each)"
+    )
 
 
 def _unknown(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:

@@ -83,11 +83,12 @@ class Node:
 
 @dataclass(frozen=True)
 class Inventory:
-    """All nodes in the order of the group, the cluster's settings, and what is to be said about unknown variables."""
+    """All nodes in the order of the group of that name, the cluster's settings, and what is to be said about unknown variables."""
 
     nodes: tuple[Node, ...]
     settings: Settings
     unknown: tuple[tuple[str, str], ...]
+    group: str
 
     def node(self, name: str) -> Node:
         """Return the node of a name that is known to exist."""

@@ -22,6 +22,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.nccl_environment i
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.netplan_document import build_netplan
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plan_notes import build_notes
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rates import rates_document, rdma_mtu
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rules import RuleError, load_rules
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.test_list import build_further_tests, build_tests
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.topology import build_topology
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.variables import PREFIX
@@ -45,13 +46,14 @@ INPUTS = ("cables", "rules", "rail_gbps", "rail_bidirectional_gbps")
 """Settings whose content stands in the plan in another form; ``settings`` does not repeat them."""
 
 
-def make_plan(hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def make_plan(hosts: Mapping[str, Mapping[str, Any]], group: str = "spark") -> dict[str, Any]:
     """Return the plan of a cluster.
 
-    ``hosts`` maps each host, in the order of the group, to its variables: ``fabric_*``, ``ansible_host``, ``ansible_connection`` and
-    ``ansible_user``; others are ignored. Raises FabricError, and nothing else, when they make no plan.
+    ``hosts`` maps each host, in the order of the inventory's group of that name, to its variables: ``fabric_*``, ``ansible_host``, ``ansible_port``,
+    ``ansible_connection`` and ``ansible_user``; others are ignored. Raises FabricError, and nothing else, when they make no plan.
     """
-    inventory = read_inventory(hosts)
+    inventory = read_inventory(hosts, group)
+    _check_rules(inventory.settings)
     topology = build_topology(inventory)
     segments = build_segments(inventory, topology)
     tests, rounds = build_tests(inventory, topology, segments)
@@ -78,8 +80,17 @@ def make_plan(hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         "further_tests": further,
         "further_rounds": further_rounds,
         "settings": _settings(settings),
-        "notes": build_notes(inventory, topology, segments, least),
+        "notes": build_notes(inventory, topology, segments, tests, least),
     }
+
+
+def _check_rules(settings: Settings) -> None:
+    """Refuse rules that could not judge, before anything is cabled, provisioned or measured by this plan."""
+    if settings.rules:
+        try:
+            load_rules(settings.rules)
+        except RuleError as error:
+            raise RuleError(f"{error} It stands in fabric_rules: correct it there, or remove it.") from None
 
 
 def _settings(settings: Settings) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from ipaddress import IPv4Network
+from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.addressing import PRIVATE
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.interfaces import MANAGEMENT_INTERFACE, interface_name
@@ -24,16 +25,24 @@ Note = tuple[str, str, str]
 """(id, subject, message)"""
 
 
-def build_notes(inventory: Inventory, topology: Topology, segments: tuple[Segment, ...], least_nccl: str | None) -> list[dict[str, str]]:
+def build_notes(
+    inventory: Inventory, topology: Topology, segments: tuple[Segment, ...], tests: list[dict[str, Any]], least_nccl: str | None
+) -> list[dict[str, str]]:
     """Return the notes as [{id, subject, message}], the graver matters of cabling first."""
     found = [
         *_unknown_variables(inventory),
         *_cabling(inventory, topology),
+        *_not_tested(inventory, tests),
         *_addresses(segments),
         *_nccl(inventory, topology, segments, least_nccl),
         *_settings(inventory, topology, segments),
     ]
     return [{"id": f"plan.{name}", "subject": subject, "message": message} for name, subject, message in found]
+
+
+def note_lines(plan: dict[str, Any]) -> list[str]:
+    """Return the notes of a plan as lines to print."""
+    return [f"Notes on the plan of {plan['cluster']}:", *(f"  {note['subject']}: {note['message']}" for note in plan["notes"])]
 
 
 def _unknown_variables(inventory: Inventory) -> Iterator[Note]:
@@ -109,6 +118,20 @@ def _cabling(inventory: Inventory, topology: Topology) -> Iterator[Note]:
         )
     if counts and len(twice) == 1 and len(counts) > 1:
         yield "lonely_port", twice[0], "only this node has a second cable to the switch; its second port has no partner and is not measured"
+
+
+def _not_tested(inventory: Inventory, tests: list[dict[str, Any]]) -> Iterator[Note]:
+    tested = {test[end] for test in tests for end in ("client", "server")}
+    lonely = [node.name for node in inventory.nodes if node.name not in tested]
+    if lonely:
+        yield (
+            "not_tested",
+            ", ".join(lonely),
+            (
+                "no test measures anything here: on no network of these nodes does another node have an address; check their entries in "
+                "fabric_cables and fabric_ports"
+            ),
+        )
 
 
 def _addresses(segments: tuple[Segment, ...]) -> Iterator[Note]:

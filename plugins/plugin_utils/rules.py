@@ -219,7 +219,7 @@ def check_query(rule: Rule, name: str) -> None:
     """Refuse text that is not JMESPath."""
     try:
         jmespath.compile(getattr(rule, name))
-    except jmespath_exceptions.JMESPathError as exc:
+    except (jmespath_exceptions.JMESPathError, RecursionError) as exc:
         problem = " ".join(str(exc).split())
         raise RuleError(f"rule {rule.id}: field {name}: {shown(getattr(rule, name))} is not a JMESPath query: {problem}") from exc
 

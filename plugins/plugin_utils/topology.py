@@ -54,21 +54,21 @@ def build_topology(inventory: Inventory) -> Topology:
 def _check_count(inventory: Inventory) -> None:
     count, topology, first = len(inventory.nodes), inventory.settings.topology, inventory.nodes[0].name
     if count < 2:
-        raise FabricError(f"the group spark has 1 node, {first}; a fabric needs at least 2: add nodes to the inventory")
+        raise FabricError(f"the group {inventory.group} has 1 node, {first}; a fabric needs at least 2: add nodes to the inventory")
     if topology == "pair" and count != 2:
         raise FabricError(
-            f"fabric_topology is pair, which has exactly 2 nodes, but the group spark has {count} ({first}, ...); set mesh, ring or switch"
+            f"fabric_topology is pair, which has exactly 2 nodes, but the group {inventory.group} has {count} ({first}, ...); set mesh, ring or switch"
         )
     if topology == "mesh" and count != 3:
         raise FabricError(
-            f"fabric_topology is mesh, which has exactly 3 nodes, but the group spark has {count} ({first}, ...); set pair, ring or switch"
+            f"fabric_topology is mesh, which has exactly 3 nodes, but the group {inventory.group} has {count} ({first}, ...); set pair, ring or switch"
         )
     if topology == "ring" and count < 3:
-        raise FabricError(f"fabric_topology is ring, which has at least 3 nodes, but the group spark has {count} ({first}, ...); set pair")
+        raise FabricError(f"fabric_topology is ring, which has at least 3 nodes, but the group {inventory.group} has {count} ({first}, ...); set pair")
     most = MOST_SWITCH_NODES if topology == "switch" else MOST_NODES
     if count > most:
         raise FabricError(
-            f"the group spark has {count} nodes ({first}, ...); fabric_topology {topology} takes at most {most}: split the cluster"
+            f"the group {inventory.group} has {count} nodes ({first}, ...); fabric_topology {topology} takes at most {most}: split the cluster"
         )
 
 
@@ -111,16 +111,16 @@ def _ring_order(inventory: Inventory) -> list[str]:
     for name in order:
         if name not in names:
             raise FabricError(
-                f"fabric_ring_order names the unknown host {name}{closest(name, names)}; expected each host of the group spark once: correct it"
+                f"fabric_ring_order names the unknown host {name}{closest(name, names)}; expected each host of the group {inventory.group} once: correct it"
             )
         if order.count(name) > 1:
             raise FabricError(
-                f"fabric_ring_order names {name} {order.count(name)} times; expected each host of the group spark once: remove the repetition"
+                f"fabric_ring_order names {name} {order.count(name)} times; expected each host of the group {inventory.group} once: remove the repetition"
             )
     missing = [name for name in names if name not in order]
     if missing:
         raise FabricError(
-            f"fabric_ring_order lacks {', '.join(missing[:8])}; expected each host of the group spark once: add what is missing"
+            f"fabric_ring_order lacks {', '.join(missing[:8])}; expected each host of the group {inventory.group} once: add what is missing"
         )
     return list(order)
 
@@ -155,7 +155,7 @@ def shape_of(cables: Sequence[Cable], nodes: Iterable[str]) -> str:
     for name, count in degree.items():
         if count == 0:
             raise FabricError(
-                f"{name} has no cable in fabric_cables; every node needs at least one: add its cable, or take {name} out of the group spark"
+                f"{name} has no cable in fabric_cables; every node needs at least one: add its cable, or take {name} out of the inventory's group"
             )
     to_switch = [cable for cable in cables if cable.b is None]
     if to_switch:

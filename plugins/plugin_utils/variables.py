@@ -176,6 +176,7 @@ CONNECTION_VARIABLES = {
     variable.name: variable
     for variable in (
         Variable("ansible_host", nothing_or(ADDRESS), None, "host", "address of the node for Ansible"),
+        Variable("ansible_port", nothing_or(whole(1, 65535)), None, "host", "port of the node for Ansible"),
         Variable("ansible_connection", nothing_or(ANY_TEXT), None, "host", "local on the controller itself"),
         Variable("ansible_user", nothing_or(USER), None, "host", "user of the connection"),
     )

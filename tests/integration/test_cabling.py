@@ -38,6 +38,7 @@ def test_discover_needs_no_address_and_finds_the_plan(bare: Lab) -> None:
     assert len(bare.executions("spark1", since)) <= 3
 
 
+@pytest.mark.long
 def test_discover_writes_an_inventory_without_a_plan(bare: Lab, tmp_path) -> None:
     inventory = yaml.safe_load((ROOT / "inventories/lab/hosts.yml").read_text(encoding="utf-8"))
     variables = yaml.safe_load((ROOT / "inventories/lab/group_vars/spark.yml").read_text(encoding="utf-8"))
@@ -61,12 +62,14 @@ def test_swapped_plugs_stop_provisioning_before_anything_is_written(miswired: La
         assert miswired.ssh(node, "ls /etc/netplan/40-cx7.yaml 2>/dev/null || true").strip() == ""
 
 
+@pytest.mark.long
 def test_cables_to_other_nodes_than_planned_are_told_with_both_ends(bare: Lab) -> None:
     run = run_playbook("playbooks/discover.yml", "-e", "cabling_raise_ports=true", "-e", '{"fabric_ring_order": ["spark1", "spark3", "spark2"]}')
     assert run.status != 0
     assert "cable 2 (spark1:0-spark3:1) goes from spark3 port 1 to spark2 port 0, expected spark1 port 0." in run.output
 
 
+@pytest.mark.long
 def test_a_port_that_is_off_is_said_to_be_and_left_alone(bare: Lab) -> None:
     bare.ssh("spark3", "ip link set enp1s0f0np0 down; ip link set enP2p1s0f0np0 down")
     run = run_playbook("playbooks/discover.yml")
@@ -77,6 +80,7 @@ def test_a_port_that_is_off_is_said_to_be_and_left_alone(bare: Lab) -> None:
     assert not re.search(r"<[^>]*\bUP\b", flags), "the port is off again"
 
 
+@pytest.mark.long
 def test_a_swap_is_a_finding_of_layer_link(faultless: Lab) -> None:
     faultless.fault("swap", CABLE, OTHER)
     run = run_playbook("playbooks/validate.yml", *QUICK)
@@ -86,6 +90,7 @@ def test_a_swap_is_a_finding_of_layer_link(faultless: Lab) -> None:
     assert "Exchange the two plugs at spark2." in found[0]["fix"]
 
 
+@pytest.mark.long
 def test_a_twin_without_a_link_leaves_the_other_rail_its_verdict(faultless: Lab) -> None:
     faultless.fault("twin-down", "spark1", "enP2p1s0f0np0")
     run = run_playbook("playbooks/discover.yml")
@@ -97,6 +102,7 @@ def test_a_twin_without_a_link_leaves_the_other_rail_its_verdict(faultless: Lab)
     assert rails["a"]["status"] == "pass" and rails["b"]["layer"] == "link"
 
 
+@pytest.mark.long
 def test_validate_stays_within_the_budget_of_executions(provisioned: Lab) -> None:
     since = provisioned.clock("spark2")
     assert run_playbook("playbooks/validate.yml", *QUICK).status == 0

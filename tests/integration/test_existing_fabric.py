@@ -89,6 +89,7 @@ def test_nvidias_triangle_is_validated_and_left_alone(triangle: Lab, tmp_path: p
     assert set(run.changed.values()) == {0}
 
 
+@pytest.mark.long
 def test_provisioning_leaves_such_a_fabric_alone(triangle: Lab, tmp_path: pathlib.Path) -> None:
     variables = tmp_path / "triangle.json"
     variables.write_text(json.dumps(fabric_variables()), encoding="utf-8")

@@ -14,6 +14,8 @@ import pytest
 
 from conftest import Lab, broken, latest_report, run_playbook, start_playbook
 
+pytestmark = pytest.mark.long
+
 CABLE = "spark1:0-spark2:1"
 #: The screening alone, and repetitions of what fell short.
 SCREEN = {"fabric_test_seconds": 3, "fabric_rdma_tests": [], "fabric_iperf3_streams": []}

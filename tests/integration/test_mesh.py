@@ -103,12 +103,14 @@ def test_an_mtu_hole_fails_in_the_path_layer(faultless: Lab) -> None:
     assert {(finding["layer"], finding["cable"]) for finding in broken(report)} == {("path", CABLE)}
 
 
+@pytest.mark.long
 def test_one_fork_gives_the_same_verdict(provisioned: Lab) -> None:
     run: Run = run_playbook("playbooks/validate.yml", "--forks", "1", *QUICK)
     assert run.status == 0
     assert all(rail["status"] == "pass" for cable in latest_report()["cables"] for rail in cable["rails"].values())
 
 
+@pytest.mark.long
 def test_an_installed_collection_needs_no_configuration(provisioned: Lab, tmp_path: pathlib.Path) -> None:
     environment = ansible_environment()
     environment["ANSIBLE_COLLECTIONS_PATH"] = str(tmp_path / "collections")

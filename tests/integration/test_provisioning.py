@@ -115,9 +115,9 @@ def files(lab: Lab, node: str = "spark1") -> str:
 def addresses(lab: Lab, node: str = "spark1") -> dict[str, t.Any]:
     """Return MTU, master and addresses of each interface of the fabric, and of bonds."""
     found = {}
-    for link in json.loads(lab.ssh(node, "ip -j -4 addr show")):
+    for link in json.loads(lab.ssh(node, "ip -j addr show")):
         if link["ifname"] in (A, B, A0, B0, "bond0"):
-            entries = sorted(f"{entry['local']}/{entry['prefixlen']}" for entry in link["addr_info"] if not entry.get("dynamic"))
+            entries = sorted(f"{entry['local']}/{entry['prefixlen']}" for entry in link["addr_info"] if entry["family"] == "inet" and not entry.get("dynamic"))
             found[link["ifname"]] = (link["mtu"], link.get("master"), entries)
     for name in (A, B):
         found[f"{name} arp"] = lab.ssh(node, f"cat /proc/sys/net/ipv4/conf/{name}/arp_ignore /proc/sys/net/ipv4/conf/{name}/arp_announce")
@@ -139,8 +139,7 @@ def put(lab: Lab, name: str, text: str, node: str = "spark1") -> None:
     time.sleep(5)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", [name if name == "nvidia-helper" else pytest.param(name, marks=pytest.mark.long) for name in LAYOUTS])
 def test_refused_by_name_then_adopted_then_restored_byte_for_byte(fresh: Lab, layout: str) -> None:
     name, word, text = LAYOUTS[layout]
     put(fresh, name, text)
@@ -153,14 +152,16 @@ def test_refused_by_name_then_adopted_then_restored_byte_for_byte(fresh: Lab, la
     assert adopted.status == 0
     found = addresses(fresh)
     assert found[A][:2] == (9000, None) and found[A][2] == ["192.168.177.11/24"] and found[B][2] == ["192.168.178.11/24"] and "bond0" not in found
-    again = run_playbook(PROVISION, *NO_SSH)
-    assert again.status == 0 and set(again.changed.values()) == {0}
+    if layout == "bond":  # once is enough for these
+        again = run_playbook(PROVISION, *NO_SSH)
+        assert again.status == 0 and set(again.changed.values()) == {0}
     undone = run_playbook(UNDO)
     assert undone.status == 0
     assert files(fresh) == before
     becomes(live, lambda: addresses(fresh))
-    twice = run_playbook(UNDO)
-    assert twice.status == 0 and set(twice.changed.values()) == {0}
+    if layout == "bond":
+        twice = run_playbook(UNDO)
+        assert twice.status == 0 and set(twice.changed.values()) == {0}
 
 
 @pytest.mark.long
@@ -216,7 +217,7 @@ def popen_arguments() -> dict[str, t.Any]:
 
 STATE = "/var/lib/dgxspark-fabric"
 POINTS = {
-    "while validating": "pgrep -f AnsiballZ_netplan >/dev/null || pgrep -f 'netplan get' >/dev/null",
+    "while validating": "pgrep -f '[n]etplan (get|generate)' >/dev/null",
     "journal written": f"test -e {STATE}/pending/journal.json",
     "file written": "test -e /etc/netplan/40-cx7.yaml",
     "applied": f"test -e {STATE}/pending/apply.rc",
@@ -232,23 +233,23 @@ def test_a_killed_controller_leaves_nothing_half_done(fresh: Lab, point: str) ->
     kill_when(fresh, POINTS[point], "-e", "fabric_foreign_netplan=adopt", "-e", "netplan_confirm_seconds=30", "-e", "netplan_timeout=40")
     # Every file is whole: netplan reads them all, and ours is there as a whole or not at all.
     fresh.ssh("spark1", "netplan get >/dev/null")
-    assert fresh.ssh("spark1", "grep -c addresses /etc/netplan/40-cx7.yaml || true").strip() in ("", "0", "2")
+    found = fresh.ssh("spark1", "cat /etc/netplan/40-cx7.yaml 2>/dev/null || true")
     run = run_playbook(PROVISION, *NO_SSH, "-e", "fabric_foreign_netplan=adopt")
     assert run.status == 0
+    assert found in ("", fresh.ssh("spark1", "cat /etc/netplan/40-cx7.yaml"))
     assert addresses(fresh)[A][2] == ["192.168.177.11/24"]
     assert fresh.ssh("spark1", f"test -e {STATE}/pending && echo pending || true").strip() == ""
     assert run_playbook(UNDO).status == 0
     assert fresh.ssh("spark1", "cat /etc/netplan/98-spark-vllm-docker.yaml") == old
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("controller_dies", [False, True])
+@pytest.mark.parametrize("controller_dies", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_change_that_breaks_management_is_taken_back_by_the_node(fresh: Lab, controller_dies: bool) -> None:
     before, live = files(fresh), addresses(fresh)
     # What applying does to management on this machine: it goes, for good.
     fresh.ssh("spark1", "printf '#!/bin/sh\\n/usr/sbin/netplan \"$@\"; status=$?; [ \"$1\" = apply ] && ip addr flush dev enP7s7; exit $status\\n' "
               "> /usr/local/sbin/netplan; chmod 755 /usr/local/sbin/netplan")
-    short = ("-e", "netplan_timeout=20", "-e", "netplan_confirm_seconds=20")
+    short = ("-e", "netplan_timeout=30", "-e", "netplan_confirm_seconds=20")
     if controller_dies:
         kill_when(fresh, f"test -e {STATE}/pending/journal.json", *short)
     else:
@@ -325,7 +326,6 @@ def test_ssh_between_nodes_for_a_plain_user(fresh: Lab) -> None:
     assert "dgxspark" not in fresh.ssh("spark2", "ls ~spark/.ssh; cat ~spark/.ssh/* 2>/dev/null || true")
 
 
-@pytest.mark.long
 def test_with_one_node_away_nothing_is_left_half_done(fresh: Lab) -> None:
     before = {"spark1": files(fresh), "live": addresses(fresh)}
     fresh.fault("kill", "spark2")

@@ -20,7 +20,7 @@ FIXTURES = ROOT / "tests/unit/fixtures/explain"
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="ansible-playbook is not installed beside this Python")
 
 
-def play(folder: pathlib.Path, files: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+def play(folder: pathlib.Path, files: list[str | None], *arguments: str) -> subprocess.CompletedProcess[str]:
     """Explain files."""
     return run_offline(folder, "explain.yml", {"explain_files": files}, *arguments)
 
@@ -44,6 +44,25 @@ def test_a_fault_and_what_is_known_of_the_cluster(tmp_path: pathlib.Path) -> Non
     run = play(tmp_path, files, "-e", "explain_link_gbps=100", "--check")
     assert run.returncode != 0
     assert {finding["id"] for finding in printed(run.stdout)["findings"] if finding["status"] == "fail"} == {"address.dhcp", "address.renderer"}
+
+
+def test_findings_never_take_the_place_of_a_log(tmp_path: pathlib.Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    log = logs / "nccl.log"
+    text = (FIXTURES / "situations/18-pair-on-different-ports.log").read_text(encoding="utf-8")
+    log.write_text(text, encoding="utf-8")
+    (tmp_path / "link.json").symlink_to(log)
+    for files, out in ((["logs/nccl.log"], "./logs/../logs/nccl.log"), ([str(log)], "link.json"), (["logs"], "logs/new.json")):
+        run = play(tmp_path, files, "-e", f"explain_out={out}")
+        assert run.returncode != 0 and f"explain_out: {out} " in run.stdout + run.stderr and "name a file elsewhere" in run.stdout + run.stderr
+    assert log.read_text(encoding="utf-8") == text and [path.name for path in logs.iterdir()] == ["nccl.log"]
+
+
+@pytest.mark.parametrize("entry", ["", " ", None], ids=["empty", "blank", "null"])
+def test_an_empty_entry_does_not_read_the_whole_folder(tmp_path: pathlib.Path, entry: str | None) -> None:
+    run = play(tmp_path, [entry])
+    assert run.returncode != 0 and "explain_files: entry 1 is empty" in run.stdout + run.stderr
 
 
 def test_a_missing_file_is_a_clear_error(tmp_path: pathlib.Path) -> None:

@@ -79,6 +79,7 @@ def test_examples_give_the_plan_and_the_seeds_files(site: Site, topology: str) -
 
 def test_second_run_check_mode_and_diff(site: Site) -> None:
     predicted = site.play(example("pair"), "-e", "plan_dir=out", "--check", "--diff")
+    assert "The plan of pair would be written to" in predicted.stdout and " is in " not in predicted.stdout
     assert predicted.returncode == 0 and "changed=1" in predicted.stdout and "+      mtu: 9000" in predicted.stdout
     assert not (site.folder / "out").exists()
     assert "changed=1" in site.play(example("pair"), "-e", "plan_dir=out", "--limit", "spark2").stdout
@@ -107,6 +108,43 @@ def test_errors_name_variable_and_host(site: Site) -> None:
     (site.folder / "file").write_text("")
     failed = site.play(example("pair"), "-e", "plan_dir=file/out")
     assert failed.returncode != 0 and "set plan_dir to a folder that you may write to" in failed.stdout + failed.stderr
+
+
+def test_errors_come_as_they_are_and_before_anything_is_written(site: Site) -> None:
+    failed = site.play(example("pair"), "-e", '{"fabric_rules": [{"id": "link.speed", "wran": 1}]}')
+    output = failed.stdout + failed.stderr
+    assert failed.returncode != 0 and "rule link.speed: unknown field 'wran'; did you mean warn?" in output
+    assert "Finalization" not in output and "Error while resolving" not in output and "Traceback" not in output
+    inventory = site.folder / "hosts.yml"
+    inventory.write_text(yaml.safe_dump({"spark": {"hosts": {"spark1": {}, "cables.md": {}}, "vars": {"fabric_topology": "pair"}}}))
+    failed = site.play(inventory)
+    assert failed.returncode != 0 and "names a host 'cables.md'" in failed.stdout + failed.stderr
+    for empty in ("", " "):
+        failed = site.play(example("pair"), "-e", json.dumps({"plan_dir": empty}))
+        assert failed.returncode != 0 and "plan_dir is empty" in failed.stdout + failed.stderr
+    assert not (site.folder / "build").exists() and not (site.folder / "plan.json").exists()
+
+
+def test_notes_are_printed_and_nothing_without_any(site: Site) -> None:
+    assert "Notes on the plan" not in site.play(example("mesh")).stdout
+    noted = site.play(example("mesh"), "-e", "fabric_mtuu=1500").stdout
+    assert "Notes on the plan of mesh:\n  spark1: fabric_mtuu is no variable" in noted and "did you mean fabric_mtu?" in noted
+
+
+def test_another_group(site: Site) -> None:
+    """The role takes any group; the playbook takes one that is a child of spark."""
+    inventory = site.folder / "hosts.yml"
+    gpus = {"hosts": {"n1": {}, "n2": {}}, "vars": {"fabric_topology": "pair"}}
+    inventory.write_text(yaml.safe_dump({"gpus": gpus}))
+    playbook = site.folder / "own.yml"
+    task = {"ansible.builtin.import_role": {"name": "dgxspark.fabric.plan"}, "vars": {"plan_group": "gpus"}}
+    shown = {"ansible.builtin.debug": {"msg": "{{ fabric_plan.nodes | join('+') }}"}}
+    playbook.write_text(yaml.safe_dump([{"hosts": "gpus", "gather_facts": False, "tasks": [task, shown]}]))
+    assert site.play(inventory, playbook=playbook).stdout.count("n1+n2") == 2
+    inventory.write_text(yaml.safe_dump({"gpus": {**gpus, "hosts": {"n1": {}}}}))
+    assert "the group gpus has 1 node, n1" in site.play(inventory, playbook=playbook).stdout
+    inventory.write_text(yaml.safe_dump({"gpus": gpus, "spark": {"children": {"gpus": {}}}}))
+    assert site.play(inventory).returncode == 0 and (site.folder / "build/plan/n2/nccl.env").exists()
 
 
 def test_sixty_four_hosts_and_one_template_for_both_roles(site: Site) -> None:

@@ -102,7 +102,7 @@ def rate_lines(calibration: dict[str, dict[str, float]]) -> list[str]:
     lines += ["# Emulated machines acknowledge late, and share processors.", f"fabric_test_qp_timeout: {QP_TIMEOUT}",
               f"fabric_max_concurrent_tests: {MOST_AT_ONCE}"]
     lines += ["# Two tests at a time make many rounds: of what follows the screening, a sample of each kind.",
-              "fabric_rdma_tests: [latency]", "fabric_latency_iterations: 1000", "fabric_iperf3_streams: [4]", "fabric_iperf3_seconds: 1"]
+              "fabric_rdma_tests: [latency]", "fabric_latency_iterations: 200", "fabric_iperf3_streams: [4]", "fabric_iperf3_seconds: 1"]
     lines.append("# Percent of the expected rate: machines that share processors scatter.")
     lines.append("fabric_rules:")
     lines += [f"  - {{id: {rule}, warn: {LEAST_PERCENT}, fail: {LEAST_PERCENT}}}" for rule in RATE_RULES]

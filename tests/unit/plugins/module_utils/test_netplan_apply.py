@@ -102,11 +102,12 @@ def test_written_applied_and_confirmed(tmp_path, apply_on):
 ])
 def test_taken_back(tmp_path, apply_on, node_is, words):
     node = Node(tmp_path, BARE, **node_is)
-    apply, comparison, before, _man = apply_on(node)
+    apply, comparison, before, man = apply_on(node)
     with pytest.raises(netplan_apply.NotReached) as caught:
         apply.perform(comparison, before)
     assert words in str(caught.value) and "Everything was taken back" in str(caught.value)
     assert (tmp_path / "rolled-back").is_dir() and not (tmp_path / "pending").exists()
+    assert words in man.why_rolled_back(), "for a controller that lost the connection"
 
 
 def test_a_surplus_address_that_netplan_leaves_is_removed(tmp_path, apply_on):

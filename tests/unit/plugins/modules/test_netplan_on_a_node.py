@@ -170,6 +170,8 @@ def test_management_gone_for_good_is_taken_back(node):
     node.sh("touch /run/breaks-management")
     failed = node.module("netplan", phase="apply", foreign="adopt", confirm_seconds=60, **WANTED | {"timeout": 4})
     assert failed["failed"] and failed["rolled_back"] and "management address 10.77.0.11" in failed["msg"]
+    asked = node.module("netplan", phase="confirm", timeout=1)
+    assert asked["failed"] and "management address 10.77.0.11" in asked["msg"], "a controller that lost the connection learns why"
     assert (node.files(), node.live()) == (before, live)
     assert node.sh("ls /run/timer-* 2>/dev/null || true") == ""
 

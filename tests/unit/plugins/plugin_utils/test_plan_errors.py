@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import datetime
 import json
+import pathlib
+import re
 from dataclasses import fields
 from typing import Any
 
@@ -18,7 +20,7 @@ from hypothesis import strategies as st
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError, closest, shown
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.model import Settings
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plan import make_plan
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.variables import CONNECTION_VARIABLES, VARIABLES
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.variables import CONNECTION_VARIABLES, VARIABLES, unknown
 
 RING4 = [("s1:0", "s2:1"), ("s2:0", "s3:1"), ("s3:0", "s4:1"), ("s4:0", "s1:1")]
 
@@ -141,7 +143,7 @@ CASES: list[tuple[dict[str, dict[str, Any]], str]] = [
         "s8:0-s9:1 is cable 9, for which fabric_subnet_base 192.168.177.0/24 and fabric_subnet_step 10 leave no network",
     ),
     (
-        hosts(2, fabric_topology="pair", ansible_host="192.168.178.5"),
+        hosts(2, fabric_topology="pair", ansible_host="192.168.178.5", ansible_connection="local"),
         "ansible_host of s1 is 192.168.178.5, which lies in 192.168.178.0/24, the network of s1:1-s2:1/b",
     ),
     (
@@ -212,6 +214,18 @@ CASES: list[tuple[dict[str, dict[str, Any]], str]] = [
     (hosts(2, fabric_topology="pair", fabric_nccl_environment={"ncclx": 1}), "fabric_nccl_environment of s1 is"),
     (hosts(2, fabric_topology="pair", fabric_rail_gbps={"many": 1}), "fabric_rail_gbps of s1 is"),
     (hosts(2, fabric_topology="pair", fabric_rules={"id": 1}), "fabric_rules of s1 is"),
+    (hosts(2, fabric_topology="pair", fabric_rules=[{"warn": 1}]), "fabric_rules[0]: field id"),
+    (hosts(2, fabric_topology="pair", fabric_rules=[{"id": "rdma.rail_bandwidth", "warn": "x"}]), "rule rdma.rail_bandwidth: field warn: expected a number"),
+    (hosts(2, fabric_topology="pair", fabric_rules=[{"id": "rdma.rail_bandwith", "warn": 8}]), "did you mean rdma.rail_bandwidth?"),
+    (hosts(2, fabric_topology="pair", fabric_rules=[{"id": "link.speed", "query": "(" * 5000}]), "is not a JMESPath query"),
+    # names that files of the plan have
+    *(({name: {"fabric_topology": "pair"}, "s2": {"fabric_topology": "pair"}}, f"names a host '{name}'") for name in ("plan.json", "cables.md", "hostfile", "Switch")),
+    # one machine twice
+    (hosts(2, fabric_topology="pair", ansible_host="10.0.0.5"), "ansible_host is 10.0.0.5 on both s1 and s2"),
+    (hosts(2, {"s1": {"ansible_port": 22}}, fabric_topology="pair", ansible_host="Box.lan"), "ansible_host is box.lan on both s1 and s2"),
+    (hosts(2, {"s2": {"ansible_host": "s1"}}, fabric_topology="pair"), "ansible_host is s1 on both s1 and s2"),
+    (hosts(2, {"s1": {"ansible_connection": "local"}}, fabric_topology="pair", ansible_host="10.0.0.5"), "ansible_host is 10.0.0.5 on both s1 and s2"),
+    (hosts(2, fabric_topology="pair", ansible_port=0), "ansible_port of s1 is 0; expected a whole number from 1 to 65535"),
 ]
 
 
@@ -221,6 +235,41 @@ def test_messages(variables: dict[str, dict[str, Any]], message: str) -> None:
         make_plan(variables)
     assert message in str(caught.value)
     assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"s1": {"ansible_port": 2201}, "s2": {"ansible_port": "2202"}},
+        {"s1": {"ansible_connection": "local"}, "s2": {"ansible_connection": "local"}},
+        {"s1": {"ansible_connection": "local", "ansible_host": "127.0.0.1"}, "s2": {"ansible_host": "127.0.0.1"}},
+    ],
+    ids=["forwarded", "local", "loopback"],
+)
+def test_one_address_that_is_not_one_machine(own: dict[str, dict[str, Any]]) -> None:
+    plan = make_plan(hosts(2, own, **{"fabric_topology": "pair", "ansible_host": "10.0.0.5"}))
+    assert [note["subject"] for note in plan["notes"] if note["id"] == "plan.management_shared"] == ["s1, s2"]
+
+
+def test_the_group_is_called_by_its_name() -> None:
+    with pytest.raises(FabricError, match="the group gpus has 1 node, s1"):
+        make_plan(hosts(1, fabric_topology="switch"), "gpus")
+
+
+def test_nodes_that_no_test_measures_are_noted() -> None:
+    apart = [{"a": f"s{number}:1", "b": "switch", "networks": [f"10.1.{2 * number}.0/24", f"10.1.{2 * number + 1}.0/24"]} for number in (1, 2)]
+    for entries, lonely in ((apart, "s1, s2"), ([*apart, {**apart[0], "a": "s3:1"}], "s2")):
+        plan = make_plan(hosts(len(entries), fabric_topology="custom", fabric_cables=entries))
+        assert [note["subject"] for note in plan["notes"] if note["id"] == "plan.not_tested"] == [lonely]
+    assert not [note for note in make_plan(hosts(3, fabric_topology="switch"))["notes"] if note["id"] == "plan.not_tested"]
+
+
+def test_facts_of_the_plays_are_no_unknown_variables() -> None:
+    root = pathlib.Path(__file__).resolve().parents[4]
+    files = [*root.glob("playbooks/*.yml"), *root.glob("roles/*/tasks/*.yml")]
+    facts = {name for file in files for name in re.findall(r"^\s+(fabric_\w+):", file.read_text(encoding="utf-8"), re.MULTILINE)}
+    assert {"fabric_started", "fabric_plan", "fabric_in_use"} <= facts
+    assert [name for name in sorted(facts) if unknown(name)] == []
 
 
 def test_settings_and_table_agree() -> None:

@@ -48,7 +48,7 @@ def test_list_of_checks_is_current() -> None:
     path = ROOT / "docs/checks.md"
     if not path.is_file():
         pytest.skip("the documents are not part of this copy")
-    assert path.read_text(encoding="utf-8") == checks_document(), "run: PYTHONPATH=.ansible/collections python docs/make_checks.py"
+    assert path.read_text(encoding="utf-8") == checks_document(), "run: python docs/make_checks.py"
 
 
 def test_documented_facts_are_the_facts_there_are() -> None:
