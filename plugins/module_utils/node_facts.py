@@ -161,6 +161,7 @@ def gather(
     management_address: str | None = None,
     peers: t.Sequence[str] = (),
     use_ssh: bool = True,
+    controller_epoch_seconds: float | None = None,
 ) -> dict[str, t.Any]:
     """Return ``fabric_node`` of this host.
 
@@ -171,7 +172,9 @@ def gather(
         management_address: The management address that the inventory names (a hint).
         peers: Management addresses of the other nodes.
         use_ssh: Whether the ssh connection's address tells the management interface (not on the controller itself).
+        controller_epoch_seconds: What the controller's clock said when it sent for these facts.
     """
+    clock = time.time()
     tree = Tree(root)
     live = root == "/"
     unavailable: dict[str, str] = {}
@@ -228,5 +231,6 @@ def gather(
         "kernel_options": platform_facts.parse_kernel_options(tree.text("proc/cmdline") or ""),
         "kernel_events": events,
         "unavailable": unavailable,
-        "clock_epoch_seconds": time.time(),
+        "clock_epoch_seconds": clock,
+        "clock_offset_seconds": None if controller_epoch_seconds is None else round(clock - controller_epoch_seconds, 1),
     }

@@ -36,6 +36,10 @@ options:
         whose user may have come in by any interface.
     type: bool
     default: true
+  controller_epoch_seconds:
+    description:
+      - What the controller's clock says, in seconds since 1970, to compare the node's clock with it.
+    type: float
 attributes:
   check_mode:
     description: Can run in check mode and behaves the same there.
@@ -145,6 +149,14 @@ fabric_node:
       description: Versions of the tools that later stages use; V(null) when absent.
       type: dict
       returned: always
+    clock_epoch_seconds:
+      description: What the node's clock said, in seconds since 1970.
+      type: float
+      returned: always
+    clock_offset_seconds:
+      description: By how much it is ahead of the controller's, the time of sending included; V(null) without O(controller_epoch_seconds).
+      type: float
+      returned: always
     unavailable:
       description: What could not be read, why, and which package brings it.
       type: dict
@@ -169,6 +181,7 @@ def main() -> None:
             "management_address": {"type": "str"},
             "peers": {"type": "list", "elements": "str", "default": []},
             "use_ssh": {"type": "bool", "default": True},
+            "controller_epoch_seconds": {"type": "float"},
         },
         supports_check_mode=True,
     )
@@ -179,6 +192,7 @@ def main() -> None:
             management_address=module.params["management_address"],
             peers=module.params["peers"],
             use_ssh=module.params["use_ssh"],
+            controller_epoch_seconds=module.params["controller_epoch_seconds"],
         )
     except IprouteError as exc:
         module.fail_json(msg=f"the node's addresses cannot be read: {exc}; is the package iproute2 whole?")

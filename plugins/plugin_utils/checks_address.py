@@ -23,23 +23,37 @@ def interface_networks(addresses: Iterable[str]) -> list[ipaddress.IPv4Interface
     return found
 
 
-def shared_networks(node_facts: Mapping[str, Any], interface: str) -> list[str]:
+def shared_networks(node_facts: Mapping[str, Any], interface: str, planned: Mapping[str, Any]) -> list[str]:
     """Name the other interfaces of a node that have an address in a network of this one, with the network.
 
     Two interfaces in one network make the kernel send everything through the first of them, whatever address a program
-    binds to, and ping does not show it.
+    binds to, and ping does not show it. A planned address counts with its planned prefix: a wrong one is told by itself,
+    and what reaches over its neighbours' networks takes nothing from their longer prefixes.
     """
     interfaces = node_facts.get("interfaces") or {}
-    mine = interface_networks((interfaces.get(interface) or {}).get("addresses") or [])
+    mine = as_planned((interfaces.get(interface) or {}).get("addresses") or [], planned.get(interface) or {})
     found = []
     for other, facts in interfaces.items():
         if other == interface:
             continue
-        for theirs in interface_networks(facts.get("addresses") or []):
+        for theirs in as_planned(facts.get("addresses") or [], planned.get(other) or {}):
             if any(own.network.overlaps(theirs.network) for own in mine):
                 found.append(f"{other} ({theirs.with_prefixlen})")
                 break
     return found
+
+
+def as_planned(addresses: Iterable[str], planned: Mapping[str, Any]) -> list[ipaddress.IPv4Interface]:
+    """Return the addresses of an interface with their networks, the planned one with the planned prefix."""
+    return [
+        ipaddress.IPv4Interface(f"{found.ip}/{planned['prefix']}") if planned.get("prefix") and str(found.ip) == planned.get("address") else found
+        for found in interface_networks(addresses)
+    ]
+
+
+def prefix_of(live: Mapping[str, Any], planned: str | None) -> int | None:
+    """Return the prefix length of an interface's planned address, None when it is not there."""
+    return next((found.network.prefixlen for found in interface_networks(live.get("addresses") or []) if str(found.ip) == planned), None)
 
 
 def duplicate_owners(nodes: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[tuple[str, str], list[str]]:

@@ -67,3 +67,13 @@ def left_alone(data: Mapping[str, Any]) -> str:
     if not busy or any(record.get("status") not in IDLE_STATES for record in records):
         return ""
     return f"not measured: {', '.join(busy)} {'is' if len(busy) == 1 else 'are'} in use"
+
+
+def clock_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the ``clock`` facts of a node."""
+    offset = facts.get("clock_offset_seconds")
+    if not isinstance(offset, (int, float)):
+        return {"apart_seconds": None, "text": ""}
+    apart = abs(float(offset))
+    size = next((f"{apart / unit:.1f} {name}" for unit, name in ((86400, "days"), (3600, "hours"), (60, "minutes")) if apart >= unit), f"{apart:.0f} seconds")
+    return {"apart_seconds": apart, "text": f"{size} {'ahead of' if offset > 0 else 'behind'}"}

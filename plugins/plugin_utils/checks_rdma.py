@@ -15,7 +15,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_latency imp
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_retests import figure_text, only_together, retest_facts
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import RailKey
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.load_results import load_result, records_by_test
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.localise import Observation, Place, Transfer, blame, places
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.localise import Blame, Observation, Place, Transfer, blame, places
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import number_text
 
 STAGES = ("directed", "bidirectional", "read", "send")
@@ -39,13 +39,16 @@ STATE_FACTS = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
-    """Below which share of the expected rate (percent) a result counts as bad when a culprit is looked for, by stage."""
+    """What counts as bad when a culprit is looked for: a share of the expected rate (percent) below this, by stage, or more packets lost (percent)."""
 
     percent: Mapping[str, float]
+    lost_percent: float | None = None
 
     def bad(self, result: Mapping[str, Any]) -> bool:
         """Tell whether a result is anything but good; a latency is good when there is one."""
         if result["state"] != "ok":
+            return True
+        if self.lost_percent is not None and result["lost_percent"] is not None and result["lost_percent"] > self.lost_percent:
             return True
         least = self.percent.get(result["stage"])
         return least is not None and (result["percent"] is None or result["percent"] < least)
@@ -75,12 +78,14 @@ def put_down_as(results: Iterable[dict[str, Any]], bad: Callable[[Mapping[str, A
     """List the results of every rail, bad being what a function says."""
     results = list(results)
     observations = []
+    hindered = {}
     for result in results:
-        if result["state"] in ("excluded", "missing"):
-            continue
         ends = [f"{cable}/{result['rail']}" for cable in flow(result)]
-        observations.append(Observation(result["test"], ends[0], ends[-1], bad(result), both_ways=result["stage"] in BOTH_WAYS))
-    verdicts = blame(observations)
+        if result["state"] == "missing" and result["guilty_node"] is not None:
+            hindered[result["test"]] = Blame(f"{result['cables'][0 if result['guilty_node'] == result['client'] else -1]}/{result['rail']}")
+        elif result["state"] not in ("excluded", "missing"):
+            observations.append(Observation(result["test"], ends[0], ends[-1], bad(result), both_ways=result["stage"] in BOTH_WAYS))
+    verdicts = {**blame(observations), **hindered}
     rails: dict[RailKey, list[dict[str, Any]]] = collections.defaultdict(list)
     for result in results:
         verdict = verdicts.get(result["test"])
@@ -144,6 +149,14 @@ def summary_of(results: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
     }
 
 
+def loss_of(results: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Return the worst loss of some results and those that lost about as much, as the fact ``lost`` has it."""
+    counted = [result for result in results if result["state"] == "ok" and result["lost_percent"] is not None]
+    worst = max((result["lost_percent"] for result in counted), default=None)
+    told = sorted((result for result in counted if worst and result["lost_percent"] >= worst / 2), key=lambda result: -result["lost_percent"])
+    return {"percent": worst, "text": "; ".join(f"{result['name']} {result['lost_percent']:.2g} % of the packets" for result in told[:2])}
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class RailView:
     """What is known of one rail besides its screening: further RDMA results, repetitions, where its fault sits, the others' latency."""
@@ -170,6 +183,7 @@ def rail_facts(results: list[dict[str, Any]], view: RailView, limits: Limits, ce
     facts["tool_missing_node"] = next((result["guilty_node"] for result in lacking), None)
     for stage in STAGES:
         facts[stage] = summary_of(result for result in mine if result["stage"] == stage)
+    facts["lost"] = loss_of(mine)
     facts["latency"] = latency_facts(mine, view.others_latency)
     facts["retests"] = retest_facts([result for result in mine if limits.bad(result)], view.retests, limits.bad)
     facts["place"] = {

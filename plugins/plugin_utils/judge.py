@@ -80,8 +80,9 @@ def checked(results: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def limits_of(rules: Mapping[str, Rule]) -> Limits:
-    """Return below what a bandwidth counts as bad, by stage."""
-    return Limits({stage: bad_below(rules.get(rule_id)) for stage, rule_id in BANDWIDTH_RULES.items()})
+    """Return below what a bandwidth counts as bad, by stage, and above what a loss does."""
+    loss = rules.get("rdma.loss")
+    return Limits({stage: bad_below(rules.get(rule_id)) for stage, rule_id in BANDWIDTH_RULES.items()}, loss.fail if loss is not None else None)
 
 
 def bad_below(rule: Rule | None) -> float:

@@ -21,6 +21,11 @@ TROUBLE_ORDER = ("control_blocked", "void", "failed", "timeout", "peer_absent")
 #: Below this share of the expected rate a figure is a row of zeros with rounding on top.
 ZERO_SHARE = 0.001
 
+#: Stages in which the client's device sends the data, and counters of what it sent and of when it had to send again: of mlx5, of rxe.
+COUNTED_STAGES = ("directed", "bidirectional", "send")
+SENT_PACKETS = ("port_xmit_packets", "sent_pkts")
+WENT_BACK = (("packet_seq_err", "local_ack_timeout_err"), ("rcvd_seq_err",), ("completer_retry_err",))
+
 EVIDENCE_KEYS = (
     "command",
     "device",
@@ -82,6 +87,7 @@ def load_result(test: Mapping[str, Any], records: Mapping[tuple[str, str], Mappi
         "guilty_node": None,
         "rdma_mtu": None,
         "wrong_gid": [],
+        "lost_percent": None,
         "evidence": {},
     }
     reasons = [excluded[node] for node in dict.fromkeys((client, server)) if node in excluded]
@@ -98,7 +104,26 @@ def load_result(test: Mapping[str, Any], records: Mapping[tuple[str, str], Mappi
                 zero = record.get("error") == "zero_row"
                 trouble = {"state": "zero" if zero else status, "message": trouble_text(node, record), "error": record.get("error")}
                 return {**result, **trouble, "guilty_node": guilty(node, record, test)}
-    return {**result, **figure_of(test, mine, theirs)}
+    return {**result, **figure_of(test, mine, theirs), "lost_percent": lost_percent(test, mine, theirs)}
+
+
+def lost_percent(test: Mapping[str, Any], mine: Mapping[str, Any] | None, theirs: Mapping[str, Any] | None) -> float | None:
+    """Return how many packets in a hundred were lost, by the counters of the devices that sent; None where nobody counts.
+
+    A sender counts each time that it had to go back: the receiver missed a packet, or no acknowledgement came
+    (packet_seq_err and local_ack_timeout_err in NVIDIA's "Understanding mlx5 Linux counters"; rxe has names of its own). It may be several
+    packets each time, so this is the least that was lost.
+    """
+    if test["stage"] not in COUNTED_STAGES:
+        return None
+    shares = []
+    for record in (mine, theirs) if test["bidirectional"] else (mine,):
+        counters = (record or {}).get("counters") or {}
+        sent = next((counters[name] for name in SENT_PACKETS if counters.get(name)), 0)
+        if sent > 0:
+            back = max(sum(counters.get(name, 0) for name in names) for names in WENT_BACK)
+            shares.append(100.0 * max(back, 0) / sent)
+    return round(max(shares), 4) if shares else None
 
 
 def figure_of(test: Mapping[str, Any], mine: Mapping[str, Any] | None, theirs: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -109,8 +134,9 @@ def figure_of(test: Mapping[str, Any], mine: Mapping[str, Any] | None, theirs: M
         return {"state": "ok", "latency_us": dict(latency)}
     gbps = next((record["gbps"] for record in done if record.get("gbps") is not None), None)
     if gbps is None:
-        texts = [record.get("message") for record in (mine, theirs) if record is not None and record.get("message")]
-        return {"message": texts[0] if texts else "no result came from either end" if not done else "the tool printed no figure"}
+        told = next((record for record in (mine, theirs) if record is not None and record.get("message")), {})
+        nothing = "no result came from either end" if not done else "the tool printed no figure"
+        return {"message": told.get("message") or nothing, "error": told.get("error"), "guilty_node": told.get("guilty_node")}
     expected = test["expected_gbps"]
     if not isinstance(gbps, (int, float)) or not math.isfinite(gbps) or gbps < 0:
         return {"state": "implausible", "message": f"the tool printed {gbps}, which is no rate"}

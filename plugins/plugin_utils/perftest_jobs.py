@@ -55,7 +55,7 @@ def make_job(plan: Mapping[str, Any], node: str, seen: Mapping[str, SeenNode], r
         common = {"id": test["id"], "round": test["round"], "role": role, "peer": test[other],
                   "device": test[f"{role}_device"], "interface": test[f"{role}_interface"], "tool": test["tool"], "stage": test["stage"]}
         if reason is not None:
-            not_run.append({**common, "error": reason[0], "message": reason[1]})
+            not_run.append({**common, **reason})
             continue
         peers[test[other]] = {"address": seen[test[other]].management}
         tests.append({
@@ -70,20 +70,27 @@ def make_job(plan: Mapping[str, Any], node: str, seen: Mapping[str, SeenNode], r
     return job if grace_seconds is None else {**job, "grace_seconds": float(grace_seconds)}
 
 
-def obstacle(test: Mapping[str, Any], seen: Mapping[str, SeenNode]) -> tuple[str, str] | None:
-    """Return why a test cannot be run (class, text), None when nothing known stands against it."""
+def obstacle(test: Mapping[str, Any], seen: Mapping[str, SeenNode]) -> dict[str, str] | None:
+    """Return why a test cannot be run (``error``, ``message``, ``guilty_node``), None when nothing known stands against it."""
     for role in ("client", "server"):
-        name, interface, address = test[role], test[f"{role}_interface"], test[f"{role}_address"]
-        node = seen.get(name)
-        if node is None:
-            return "not_observed", f"{name} was not observed: it is outside of --limit, or did not answer"
-        if node.management is None:
-            return "no_management", f"{name} has no management address: set fabric_management_interface or fabric_management_address for it"
-        found = node.interfaces.get(interface)
-        if found is None:
-            return "interface_missing", f"{name} has no interface {interface}"
-        if found.up is False:
-            return "link_down", f"the link of {interface} on {name} is down"
-        if address not in found.addresses:
-            return "address_missing", f"{interface} of {name} does not have the address {address} (it has: {', '.join(found.addresses) or 'none'})"
+        name = test[role]
+        found = _obstacle_at(name, test[f"{role}_interface"], test[f"{role}_address"], seen.get(name))
+        if found is not None:
+            return {"error": found[0], "message": found[1], "guilty_node": name}
+    return None
+
+
+def _obstacle_at(name: str, interface: str, address: str, node: SeenNode | None) -> tuple[str, str] | None:
+    """Return what stands against a test at one of its ends: class and text."""
+    if node is None:
+        return "not_observed", f"{name} was not observed: it is outside of --limit, or did not answer"
+    if node.management is None:
+        return "no_management", f"{name} has no management address: set fabric_management_interface or fabric_management_address for it"
+    found = node.interfaces.get(interface)
+    if found is None:
+        return "interface_missing", f"{name} has no interface {interface}"
+    if found.up is False:
+        return "link_down", f"the link of {interface} on {name} is down"
+    if address not in found.addresses:
+        return "address_missing", f"{interface} of {name} does not have the address {address} (it has: {', '.join(found.addresses) or 'none'})"
     return None

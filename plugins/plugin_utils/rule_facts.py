@@ -25,6 +25,7 @@ SCOPE_FACTS = {
         "busy": "what used the fabric: programs with RDMA queue pairs or on the GPU, traffic, one text each",
         "far": "nodes without a cable: `asked` (number of addresses), `over_fabric` (which are routed over the fabric, in words)",
         "kernel_troubles": "what the kernel said since boot of faults of the network chip and PCIe, one text each",
+        "clock": "the node's clock beside the controller's: `apart_seconds` (null where it was not compared), `text`",
         "kho_risk": "true on a kernel that cannot pin memory for RDMA because of its hand-over areas",
     },
     "interface": {
@@ -46,6 +47,7 @@ SCOPE_FACTS = {
         "speed_percent": "the same in percent of the planned link speed",
         "addresses": "IPv4 addresses found, as address/prefix",
         "address_present": "true when the planned address is there",
+        "prefix": "length of the prefix that the planned address has, null when it is not there",
         "gid_present": "true when the RDMA device has a RoCE v2 GID of the planned address",
         "gids": "GIDs found, in words",
         "shared_network": "other interfaces of the node in the same IPv4 network",
@@ -72,7 +74,8 @@ SCOPE_FACTS = {
         "`lost` and `full_lost` (which ones, in words), `largest_mtu`, `size`, `ping_size`, `probes`",
         "rdma": "load tests: `missing`, `zero`, `timeouts`, `failed`, `voided`, `blocked`, `absent`, `implausible`, `above_ceiling`, `wrong_gid` (texts); "
         "`blocked_node`, `absent_node`; `directed`, `bidirectional`, `read` and `send` (of the worst: `percent`, `gbps`, `expected_gbps`, `text`); "
-        "`tool_missing` and `tool_missing_node`; `latency`: `write` and `send` (figures in microseconds, `text`), `slow` and `jitter` (what stands out "
+        "`tool_missing` and `tool_missing_node`; `lost` (of the write, send and bidirectional tests: `percent` of the packets that were lost, null where "
+        "nobody counts, and `text`); `latency`: `write` and `send` (figures in microseconds, `text`), `slow` and `jitter` (what stands out "
         "beside the other rails, texts); `retests` (null when nothing was repeated): `flaky`, `passing`, `bad` of `runs`, `text`, `alone_bad` of "
         "`alone_runs`, `alone_text`; `place` of a fault: `kind`, `node`, `text`, `note`; `best_percent` (of the ceiling), `mtu`, `tests` (evidence by test); "
         "`outlier` (among the figures of all rails: `texts` names those that lie apart, `percent`, `median`, `count`; null where too few can be compared)",

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_address import duplicate_owners, gid_texts, has_address, has_gid, shared_networks
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_address import (
+    duplicate_owners, gid_texts, has_address, has_gid, prefix_of, shared_networks)
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils import checks_chip, checks_parity
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.busy_cluster import uses
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_cabling import cabling_facts, cabling_verdicts, hearing_facts
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_edges import edge_facts, outliers
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_latency import figures_by_rail, others_of
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_nccl import nccl_fact, nccl_facts, nccl_skip
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_node import attendance, left_alone, measuring
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_node import attendance, clock_facts, left_alone, measuring
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_path import far_facts, rail_paths
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_rdma import (
     Limits,
@@ -142,6 +143,7 @@ class Cluster:
                 "busy": uses(facts),
                 "far": far_facts(self.data, node),
                 "kernel_troubles": checks_chip.kernel_troubles(facts),
+                "clock": clock_facts(facts),
                 "kho_risk": checks_chip.kho_risk(facts),
             },
             nodes=(node,),
@@ -176,9 +178,10 @@ class Cluster:
             "speed_percent": None if not speed or speed < 0 or not link else 100.0 * speed / 1000.0 / link,
             "addresses": list((live or {}).get("addresses") or []),
             "address_present": has_address(live or {}, planned.get("address")),
+            "prefix": prefix_of(live or {}, planned.get("address")),
             "gid_present": has_gid(rdma or {}, planned.get("address")),
             "gids": gid_texts(rdma or {}),
-            "shared_network": shared_networks(node_facts, name),
+            "shared_network": shared_networks(node_facts, name, self.plan["nodes"][node]["interfaces"]),
             "functions": checks_chip.functions_text(node_facts),
             "cable_errors": checks_chip.cable_errors(live or {}),
             "pcie_errors": checks_chip.pcie_errors(node_facts, (live or {}).get("pci_address")),

@@ -29,6 +29,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: belongs to `make test-all` only")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--clean-runs", type=int, default=3, help="runs of the fault matrix without a fault, over all topologies")
+
+
 @dataclasses.dataclass(frozen=True)
 class Run:
     """One finished ansible-playbook run."""

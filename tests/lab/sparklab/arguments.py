@@ -48,7 +48,15 @@ def parser() -> argparse.ArgumentParser:
     ssh.add_argument("--user", default="root", help="root (default) or spark (whose password, for sudo, is spark)")
     ssh.add_argument("node", help="spark1 or 1")
     ssh.add_argument("remote", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="what to run; a shell without it")
-    add("reset", "bring running machines back to their first moment", "Faults are cleared, dead machines started, ssh connections dropped.")
+    add(
+        "mark", "let resets come back to the machines as they are now", "For instance provisioned. Revived machines come back to it, too.\n"
+        "It lasts until lab down, lab calibrate or lab reset --boot.",
+    )
+    reset = add(
+        "reset", "bring running machines back to their first moment, or to the one of lab mark",
+        "Faults are cleared, dead machines started, ssh connections dropped.",
+    )
+    reset.add_argument("--boot", action="store_true", help="forget the mark: back to freshly booted machines")
     add_faults(add("fault", "break something, or mend it", f"{CABLES}\nFaults add up; lab status lists them."))
     console = add("console", "attach to a machine's serial port", "A root shell is on it, also when its network is broken. Ctrl-] ends.")
     console.add_argument("node", help="spark1 or 1")

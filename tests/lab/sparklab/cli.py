@@ -72,7 +72,15 @@ def reset(options: argparse.Namespace) -> None:
     from . import lock, operations
 
     with lock.exclusive():
-        operations.reset()
+        operations.reset(options.boot)
+
+
+def mark(options: argparse.Namespace) -> None:
+    """``lab mark``."""
+    from . import lock, operations
+
+    with lock.exclusive():
+        operations.mark()
 
 
 def calibrate(options: argparse.Namespace) -> None:
@@ -178,6 +186,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 COMMANDS = {
-    "build": build, "up": up, "down": down, "status": status, "ssh": ssh, "reset": reset, "fault": fault,
+    "build": build, "up": up, "down": down, "status": status, "ssh": ssh, "mark": mark, "reset": reset, "fault": fault,
     "console": console, "proxy": proxy, "exec": run, "calibrate": calibrate,
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import pathlib
 import shutil
 import subprocess
@@ -16,11 +17,11 @@ from typing import TypeVar
 
 from . import agent, devices, faults, host, namespace, processes, qmp
 from .errors import LabError
-from .paths import images_dir, run_dir, socket_dir
+from .paths import images_dir, marks_dir, run_dir, snapshots_dir, socket_dir
 from .state import State
 from .wiring import Wiring
 
-SNAPSHOT = "golden"
+SNAPSHOT, MARK = "golden", "mark"
 Result = TypeVar("Result")
 
 
@@ -34,6 +35,19 @@ def in_parallel(work: Callable[[int], Result], numbers: Iterable[int]) -> dict[i
 def socket_path(number: int, kind: str) -> str:
     """Return the path of a machine's socket: ``monitor``, ``agent`` or ``console``."""
     return str(socket_dir() / f"{number}.{kind}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Moment:
+    """What machines come back to: a snapshot's name, and the folder of disks that have it."""
+
+    snapshot: str
+    folder: pathlib.Path
+
+
+def moment(state: State) -> Moment:
+    """Return the moment that machines of a running lab come back to."""
+    return Moment(MARK, marks_dir()) if state.marked else Moment(SNAPSHOT, snapshots_dir() / state.snapshots)
 
 
 def disks_dir() -> pathlib.Path:
@@ -125,17 +139,18 @@ def apply_links(wiring: Wiring, network: faults.Network) -> None:
     in_parallel(work, wiring.numbers)
 
 
-def start_from_snapshot(state: State, golden: pathlib.Path, numbers: Iterable[int], network: faults.Network) -> None:
+def start_from_snapshot(state: State, numbers: Iterable[int], network: faults.Network) -> None:
     """Start machines from copies of their snapshots, with the right clock and carriers."""
+    back = moment(state)
 
     def work(number: int) -> None:
         name = devices.node_name(number)
         disk = disks_dir() / f"{name}.qcow2"
-        if not (golden / f"{name}.qcow2").exists():
+        if not (back.folder / f"{name}.qcow2").exists():
             raise LabError(f"the snapshot of {name} is gone (was the image built anew?); lab up starts afresh")
-        # The golden disk itself is never written: a killed machine cannot spoil it.
-        host.output(["cp", "--reflink=auto", "--sparse=always", str(golden / f"{name}.qcow2"), str(disk)])
-        start(state, number, disk, SNAPSHOT)
+        # That disk itself is never written: a killed machine cannot spoil it.
+        copy(back.folder / f"{name}.qcow2", disk)
+        start(state, number, disk, back.snapshot)
         with monitor(number, patience=60) as line:
             set_links(line, number, network)
         agent.set_clock(name, socket_path(number, "agent"), patience=60)
@@ -143,12 +158,35 @@ def start_from_snapshot(state: State, golden: pathlib.Path, numbers: Iterable[in
     in_parallel(work, numbers)
 
 
-def reload(number: int, network: faults.Network) -> None:
-    """Bring a running machine back to its snapshot."""
+def copy(disk: pathlib.Path, to: pathlib.Path) -> None:
+    """Copy a disk, without its holes."""
+    host.output(["cp", "--reflink=auto", "--sparse=always", str(disk), str(to)])
+
+
+def mark(number: int) -> None:
+    """Make a snapshot of a running machine, and keep a copy of the disk that has it for when the machine is killed.
+
+    Raises:
+        LabError: it does not run.
+    """
+    name = devices.node_name(number)
+    if pid_of(number) is None:
+        raise LabError(f"{name} is dead; lab fault clear starts it again")
+    with monitor(number) as line:
+        line.execute("stop")
+        try:
+            line.human(f"savevm {MARK}")
+            copy(disks_dir() / f"{name}.qcow2", marks_dir() / f"{name}.qcow2")
+        finally:
+            line.execute("cont")
+
+
+def reload(number: int, snapshot: str, network: faults.Network) -> None:
+    """Bring a running machine back to a snapshot."""
     with monitor(number) as line:
         for card in all_cards():
             line.set_link(card, True)
-        line.human(f"loadvm {SNAPSHOT}")
+        line.human(f"loadvm {snapshot}")
         set_links(line, number, network)
     agent.set_clock(devices.node_name(number), socket_path(number, "agent"))
 
@@ -163,7 +201,8 @@ def kill(number: int) -> None:
 
 def remove_files() -> None:
     """Remove what stopped machines leave."""
-    shutil.rmtree(run_dir() / "disks", ignore_errors=True)
+    for name in ("disks", "marks"):
+        shutil.rmtree(run_dir() / name, ignore_errors=True)
     for path in socket_dir().iterdir():
         if path.suffix in (".monitor", ".agent", ".console"):
             path.unlink(missing_ok=True)

@@ -59,7 +59,7 @@ def fresh(wiring: Wiring, image_name: str, accelerator: str, key: str) -> State:
     wanted = faults.wanted(wiring, [])
     network.apply(present, wanted)
     with step(f"starting {wiring.nodes} machines from their snapshots"):
-        machines.start_from_snapshot(present, snapshots.folder(key), wiring.numbers, wanted)
+        machines.start_from_snapshot(present, wiring.numbers, wanted)
     return present
 
 
@@ -70,7 +70,7 @@ def heal(present: State) -> None:
     dead = [number for number in present.wiring.numbers if number not in wanted.killed and machines.pid_of(number) is None]
     if dead:
         with step(f"starting {', '.join(devices.node_name(number) for number in dead)} again"):
-            machines.start_from_snapshot(present, snapshots.folder(present.snapshots), dead, wanted)
+            machines.start_from_snapshot(present, dead, wanted)
     machines.apply_links(present.wiring, wanted)
     if present.faults:
         say(f"{len(present.faults)} faults stay as they are; lab fault clear undoes them")
@@ -98,27 +98,45 @@ def restore(present: State) -> None:
     wanted = faults.wanted(present.wiring, [])
     network.apply(present, wanted)
     ssh.drop_connections()
-    place = snapshots.folder(present.snapshots)
 
     def work(number: int) -> None:
         if machines.pid_of(number) is None:
-            machines.start_from_snapshot(present, place, [number], wanted)
+            machines.start_from_snapshot(present, [number], wanted)
         else:
-            machines.reload(number, wanted)
+            machines.reload(number, machines.moment(present).snapshot, wanted)
 
     machines.in_parallel(work, present.wiring.numbers)
 
 
-def reset() -> None:
-    """Bring a running lab back to its first moment."""
+def mark() -> None:
+    """Let resets come back to this moment.
+
+    Raises:
+        LabError: a machine is dead, or a fault is in force, whose traces would stay in the snapshots.
+    """
     began = time.monotonic()
-    restore(state.running())
+    present = state.running()
+    if present.faults:
+        raise LabError("there are faults; lab fault clear undoes them")
+    machines.in_parallel(machines.mark, present.wiring.numbers)
+    present.marked = True
+    state.save(present)
+    say(f"marked in {time.monotonic() - began:.1f} s; lab reset comes back to this moment")
+
+
+def reset(boot: bool = False) -> None:
+    """Bring a running lab back to the moment of its mark, or to its first one."""
+    began = time.monotonic()
+    present = state.running()
+    present.marked = present.marked and not boot
+    restore(present)
     say(f"reset in {time.monotonic() - began:.1f} s")
 
 
 def recalibrate() -> dict[str, dict[str, float]]:
-    """Measure again; the machines are reset before and after."""
+    """Measure again; the machines are brought back to their first moment before and after."""
     present = state.running()
+    present.marked = False
     restore(present)
     rates = calibration.measure(present)
     calibration.store(present, rates)

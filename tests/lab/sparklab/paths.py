@@ -37,6 +37,13 @@ def run_dir() -> pathlib.Path:
     return path
 
 
+def marks_dir() -> pathlib.Path:
+    """Return the folder of the disks of ``lab mark`` (as deep as snapshots are: disks name their base by relative path)."""
+    path = run_dir() / "marks"
+    path.mkdir(exist_ok=True)
+    return path
+
+
 def images_dir() -> pathlib.Path:
     """Return the folder of built images."""
     path = lab_dir() / "images"

@@ -28,6 +28,8 @@ class State:
     image: str
     snapshots: str
     ready: bool = False
+    #: Whether resets come back to the moment of ``lab mark`` instead of the first one.
+    marked: bool = False
     faults: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     host_keys: dict[str, str] = dataclasses.field(default_factory=dict)
 

@@ -10,7 +10,7 @@ import pytest
 
 from sparklab import arguments, cli
 
-COMMANDS = ["build", "up", "down", "status", "ssh", "reset", "fault", "console", "proxy", "exec", "calibrate"]
+COMMANDS = ["build", "up", "down", "status", "ssh", "mark", "reset", "fault", "console", "proxy", "exec", "calibrate"]
 FAULTS = ["cut", "twin-down", "swap", "mtu", "rate", "loss", "kill", "revive", "clear"]
 
 
