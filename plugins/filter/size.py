@@ -11,7 +11,8 @@ version_added: "0.1.0"
 author:
   - dgxspark.fabric contributors (@dgxspark)
 description:
-  - Says how many nodes hold a model, what tensor parallelism costs a token, whether the fabric beats the local disk, how a reading scales, and which split suits.
+  - Says how many nodes hold a model, what tensor parallelism costs a token, whether the fabric beats the local disk, how a reading
+    scales, and which split suits.
   - The file docs/sizing.md lists the questions with their inputs.
 options:
   _input:

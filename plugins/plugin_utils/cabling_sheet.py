@@ -25,7 +25,8 @@ def _head(plan: dict[str, Any]) -> list[str]:
     return [
         f"# Cabling of {plan['cluster']}",
         "",
-        f"Topology {shape}, {counted(len(plan['nodes']), 'node')}, {counted(len(plan['cables']), 'cable')}, MTU {plan['mtu']}, links of {plan['link_gbps']:g} Gb/s.",
+        f"Topology {shape}, {counted(len(plan['nodes']), 'node')}, {counted(len(plan['cables']), 'cable')}, MTU {plan['mtu']}, "
+        f"links of {plan['link_gbps']:g} Gb/s.",
         "",
         f"Seen from the back of a Spark, port 0 is the QSFP cage {PORT_PLACES[0]}, port 1 the {PORT_PLACES[1]}. One cable carries both rails.",
     ]

@@ -36,7 +36,8 @@ def kv_cache_bytes(cache: Mapping[str, Any]) -> float:
     """
     if "size_gb" in cache:
         return positive(cache, "size_gb") * GB
-    a_token = 2 * positive_whole(cache, "layers") * positive_whole(cache, "kv_heads") * positive_whole(cache, "head_size") * positive(cache, "bytes_per_value", 2)
+    values = positive_whole(cache, "layers") * positive_whole(cache, "kv_heads") * positive_whole(cache, "head_size")
+    a_token = 2 * values * positive(cache, "bytes_per_value", 2)
     return a_token * positive_whole(cache, "context_tokens") * positive_whole(cache, "concurrency")
 
 

@@ -33,7 +33,9 @@ def size_data_path(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return whether fetching over the fabric beats the local disk, in GB/s one way; ``fabric_counted`` must say what the reading counted."""
     counted = request.get("fabric_counted")
     if not isinstance(counted, str) or counted not in COUNTED:
-        raise FabricError(f"fabric_counted is {shown(counted)}: say one_way when fabric_gbps is what one end sent, both_ends when it is the sum of sent and received")
+        raise FabricError(
+            f"fabric_counted is {shown(counted)}: say one_way when fabric_gbps is what one end sent, both_ends when it is the sum of sent and received"
+        )
     disk = positive(request, "disk_gbytes_per_s")
     fabric = positive(request, "fabric_gbps") / 8 / COUNTED[counted]
     return {"fabric_gbytes_per_s": fabric, "disk_gbytes_per_s": disk, "faster": "fabric" if fabric > disk else "disk", "ratio": fabric / disk}

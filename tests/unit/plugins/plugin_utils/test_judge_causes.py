@@ -91,7 +91,9 @@ def take_link(data: Data, node: str, interface: str) -> None:
     ("switch", 3, "spark1:1-switch", ("enp1s0f1np1", "enP2p1s0f1np1")), ("switch", 2, "spark1:1-switch", ("enp1s0f1np1", "enP2p1s0f1np1")),
     ("mesh", 3, CABLE, ("enp1s0f0np0", "enP2p1s0f0np0")), ("ring", 4, CABLE, ("enp1s0f0np0", "enP2p1s0f0np0"))])
 @pytest.mark.parametrize("rail", [None, "b"])
-def test_tests_that_one_end_hindered_are_no_fault_of_the_other_end(topology: str, count: int, cable: str, interfaces: tuple[str, str], rail: str | None) -> None:
+def test_tests_that_one_end_hindered_are_no_fault_of_the_other_end(
+    topology: str, count: int, cable: str, interfaces: tuple[str, str], rail: str | None
+) -> None:
     data = run_of(topology, count)
     for interface in interfaces if rail is None else interfaces[1:]:
         take_link(data, "spark1", interface)
