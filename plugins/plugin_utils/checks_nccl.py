@@ -103,7 +103,8 @@ def launch_facts(fact: Mapping[str, Any]) -> dict[str, str]:
         return {"text": "", "cause": "", "fix": ""}
     text = str(fact.get("message") or "the launch failed")
     cause, fix = cause_of(fact.get("failures") or [])
-    return {"text": text, "cause": cause or fact.get("cause") or "The output of the launch names no known cause; its last lines are in the evidence.", "fix": fact.get("fix") or fix
+    return {"text": text, "cause": cause or fact.get("cause")
+            or "The output of the launch names no known cause; its last lines are in the evidence.", "fix": fact.get("fix") or fix
             or "Try mpirun -np N --hostfile FILE hostname from the launching node, as the ssh user."}
 
 
