@@ -22,7 +22,8 @@ import typing as t
 import zlib
 from collections.abc import Callable, Sequence
 
-from ansible_collections.dgxspark.fabric.plugins.module_utils import command as programs, job_state, launch_refusals, mpirun_output, nccl_launch, nccl_library
+from ansible_collections.dgxspark.fabric.plugins.module_utils import command as programs, job_state, launch_refusals, mpirun_output
+from ansible_collections.dgxspark.fabric.plugins.module_utils import nccl_container_stage, nccl_launch, nccl_library
 from ansible_collections.dgxspark.fabric.plugins.module_utils import nccl_proof, nccl_rank, nccl_stage, nccl_tests_json, nccl_tests_output
 from ansible_collections.dgxspark.fabric.plugins.module_utils.nccl_job_spec import NcclJob, NcclTest
 from ansible_collections.dgxspark.fabric.plugins.module_utils.tool_process import ToolProcess
@@ -45,6 +46,8 @@ class Machine:
     rank_source: str
     find_program: Callable[[str], str | None] = programs.find_program
     run: programs.Runner = programs.run
+    #: Text of ``nccl_container``, which a rank starts when the job names an image.
+    container_source: str = ""
 
 
 @dataclasses.dataclass(slots=True)
@@ -74,6 +77,7 @@ class NcclTests:
         self.folder = job_state.StateFolder(machine.directory, job.run)
         self.fact: dict[str, t.Any] = {
             "run": job.run, "node": job.node, "status": "running", "reason": "", "message": "", "fix": "", "shape": job.shape, "order": list(job.order),
+            "image": job.container.image if job.container is not None else "", "cause": "",
             "stand_in": False, "mpi": {}, "nodes": {}, "problems": [], "runs": [], "not_run": [dict(entry) for entry in job.not_run], "left": [],
             "largest_bytes": None, "failures": []}
         self._tool: ToolProcess | None = None
@@ -160,8 +164,10 @@ class NcclTests:
     def _look(self) -> bool:
         """Look at every node from inside a launch; tell whether the tests can go on."""
         program = self._program(self.job.tests[0].collective if self.job.tests else "all_reduce")
-        launch = self._launch(PROBE, self.job.order, "probe", self.job.launch_seconds, program=program, arguments=[])
+        launch = self._launch(PROBE, self.job.order, "probe", self.job.look_seconds, program=program, arguments=[])
         seen = {node: collected["report"] for node, collected in launch.collected.items() if collected.get("report")}
+        if self.job.container is not None:
+            seen = {node: nccl_container_stage.inside(report) for node, report in seen.items()}
         self.fact["nodes"] = seen
         if launch.exit_code != 0 or launch.timed_out or len(seen) < len(self.job.order):
             self.fact["failures"] = launch.failures
@@ -177,7 +183,7 @@ class NcclTests:
         verdict = nccl_stage.judge(self.job, seen)
         self.fact["problems"] = verdict.problems
         if verdict.status != "running":
-            self.fact.update(status=verdict.status, reason=verdict.reason, message=verdict.message, fix=verdict.fix)
+            self.fact.update(status=verdict.status, reason=verdict.reason, message=verdict.message, cause=verdict.cause, fix=verdict.fix)
             return False
         memory = min((report["memory_available_bytes"] for report in seen.values() if report.get("memory_available_bytes")), default=0)
         self.fact["largest_bytes"] = nccl_launch.largest_size(memory, self.job.largest_bytes, self.job.memory_share)
@@ -208,7 +214,8 @@ class NcclTests:
         return record
 
     def _program(self, collective: str) -> str:
-        return os.path.join(self.job.programs, f"{collective}_perf")
+        own = self.job.container.programs if self.job.container is not None else ""
+        return os.path.join(own or self.job.programs, f"{collective}_perf")
 
     def _writes_json(self) -> bool:
         """Tell whether every node's program knows ``-J`` (2.17.3 and later)."""
@@ -228,7 +235,14 @@ class NcclTests:
         return nccl_launch.rank_document(
             self.job.run, test, [{"node": node, "address": self.job.addresses[node]} for node in nodes], environments,
             environment_file=self.job.environment_file, libraries=list(self.job.libraries), added=self.job.added,
-            ask_for=nccl_library.asked([*environments, self.job.added]), **more)
+            ask_for=nccl_library.asked([*environments, self.job.added]), container=self._container(), **more)
+
+    def _container(self) -> dict[str, t.Any] | None:
+        """Return what a rank has to know of the image, None without one."""
+        chosen = self.job.container
+        if chosen is None:
+            return None
+        return {"source": self.machine.container_source, "job": {**dataclasses.asdict(chosen), "mount": "" if chosen.programs else self.job.programs}}
 
     def _launch(self, name: str, nodes: Sequence[str], action: str, seconds: float, **more: t.Any) -> Launch:
         """Launch over some nodes and wait; collect what each rank left."""
@@ -260,7 +274,7 @@ class NcclTests:
 
     def _collect(self, nodes: Sequence[str], document: dict[str, t.Any]) -> dict[str, dict[str, t.Any]]:
         """Fetch what each rank left, all nodes at once; nothing from a node that does not answer."""
-        small = {key: document[key] for key in ("run", "test", "ranks")}
+        small = {key: document[key] for key in ("run", "test", "ranks", "container")}
 
         def one(rank: int, node: str) -> dict[str, t.Any]:
             program = nccl_launch.rank_program(self.machine.rank_source, "collect", {**small, "rank": rank})

@@ -13,6 +13,7 @@ import typing as t
 from collections.abc import Mapping
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv", "alltoall")
+IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,254}", re.ASCII)
 RUN_NAME = re.compile(r"[A-Za-z0-9-]{6,64}", re.ASCII)
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,62}", re.ASCII)
 
@@ -35,6 +36,22 @@ class NcclTest:
     #: ``all`` nodes, the ``first`` two, or a ``pair`` of neighbours.
     group: str
     sweep: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NcclContainer:
+    """How the tests run inside an image."""
+
+    image: str
+    #: docker or podman; "" takes the one that has the image.
+    engine: str
+    #: Folder of nccl-tests in the image; "" lends the host's.
+    programs: str
+    libraries: tuple[str, ...]
+    #: Options of docker run, as the serving container has them.
+    options: tuple[str, ...]
+    pull: bool
+    pull_seconds: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,12 +84,19 @@ class NcclJob:
     launch_seconds: float
     test_seconds: float
     added: dict[str, str]
+    #: The image that the tests run in, with what ``nccl_container`` has to know of it; None runs them on the host.
+    container: NcclContainer | None = None
 
     @property
     def deadline(self) -> float:
         """Seconds after which the job ends whatever happens."""
         runs = sum(test.repeats for test in self.tests)
-        return 2 * self.launch_seconds + runs * (self.test_seconds + self.launch_seconds) + 60
+        return self.look_seconds + self.launch_seconds + runs * (self.test_seconds + self.launch_seconds) + 60
+
+    @property
+    def look_seconds(self) -> float:
+        """Seconds that the first launch may take, the pull of an image included."""
+        return self.launch_seconds + (self.container.pull_seconds if self.container is not None and self.container.pull else 0)
 
     def environment(self, node: str) -> dict[str, str]:
         """Return the planned environment of a node."""
@@ -130,7 +154,26 @@ def _job(document: Mapping[str, t.Any]) -> NcclJob:
         launch_seconds=_number(document, "launch_seconds", 1, 3600),
         test_seconds=_number(document, "test_seconds", 1, 86400),
         added={str(name): str(value) for name, value in _mapping(document, "added").items()},
+        container=_container(_mapping(document, "container")),
     )
+
+
+def _container(entry: Mapping[str, t.Any]) -> NcclContainer | None:
+    """Return how the tests run inside an image, None without one."""
+    image, engine = str(entry.get("image") or ""), str(entry.get("engine") or "")
+    if not image:
+        return None
+    if not IMAGE.fullmatch(image):
+        raise JobInputError(f"fabric_nccl_image: {image[:80]!r} is no name of an image, such as vllm-node:latest")
+    if engine not in ("", "docker", "podman"):
+        raise JobInputError(f"nccl_tests_image_engine: expected docker, podman or nothing, got {engine[:80]!r}")
+    options, libraries = ([str(value) for value in _list(entry, name)] for name in ("options", "libraries"))
+    bad = next((option for option in options if not option.startswith("-")), None)
+    if bad is not None:
+        raise JobInputError(f"nccl_tests_image_options: {bad[:80]!r} is no option; write each as one word, such as --ulimit=memlock=-1:-1")
+    return NcclContainer(
+        image=image, engine=engine, programs=str(entry.get("programs") or ""), libraries=tuple(libraries), options=tuple(options),
+        pull=bool(entry.get("pull")), pull_seconds=_number(entry, "pull_seconds", 1, 86400))
 
 
 def _mapping(document: Mapping[str, t.Any], field: str) -> Mapping[str, t.Any]:

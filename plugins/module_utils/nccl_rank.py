@@ -70,7 +70,7 @@ def output(arguments: list[str], seconds: float = 20, environment: dict[str, str
     try:
         done = subprocess.run(
             arguments, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=seconds, check=False,
-            env={**(environment or os.environ), "LC_ALL": "C"})
+            start_new_session=True, env={**(environment or os.environ), "LC_ALL": "C"})
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout + done.stderr
@@ -235,8 +235,24 @@ def probe(document: dict[str, t.Any], rank: int) -> dict[str, t.Any]:
         "configurations": {path: settings_of(read_text(path)) for path in configurations if os.path.exists(path)},
         "environment": {name: value for name, value in os.environ.items() if name.startswith("NCCL_")},
         "installed": settings_of(read_text(document["environment_file"])) if document.get("environment_file") else {},
+        "container": in_container(document, rank, "look", document["deadline_seconds"]) if document.get("container") else None,
         "ended": end_marked(None),
     }
+
+
+def container_command(document: dict[str, t.Any], rank: int, action: str, **more: t.Any) -> list[str]:
+    """Return the command of the program that knows containers (``nccl_container``)."""
+    given = {**{name: document.get(name) for name in ("run", "test", "program", "ask_for")}, "rank": rank, "user": [os.getuid(), os.getgid()], "names": []}
+    given.update(document["container"]["job"], **more)
+    return [sys.executable, "-c", document["container"]["source"], action, json.dumps(given)]
+
+
+def in_container(document: dict[str, t.Any], rank: int, action: str, seconds: float) -> t.Any:
+    """Look into the image, or end its containers; return what that says, None when it says nothing."""
+    try:
+        return json.loads(output(container_command(document, rank, action, seconds=max(5, seconds - 10)), seconds))
+    except ValueError:
+        return None
 
 
 def end_marked(run: str | None) -> list[str]:
@@ -310,8 +326,17 @@ def run(document: dict[str, t.Any], rank: int) -> int:
     report = {"rank": rank, "hostname": socket.gethostname(), "before": counters(), "gids_before": gids(), "started": time.time()}
     write_json(stem + ".json", report)
     arguments = [stem + ".results.json" if argument == RESULTS else argument for argument in document["arguments"]]
-    watch = Watch([document["program"], *arguments], environment, document["deadline_seconds"])
+    command = [document["program"], *arguments]
+    if document.get("container"):
+        installed = document["environment_file"] if settings_of(read_text(document.get("environment_file") or "")) else None
+        mine = {*document.get("added", {}), *({} if installed else document["environments"][rank])}
+        names = [name for name in environment if name.startswith("NCCL_DEBUG") or name in mine]
+        place = {"folder": os.path.dirname(stem), "environment_file": installed}
+        command = container_command(document, rank, "run", arguments=arguments, names=names, seconds=document["deadline_seconds"], **place)
+    watch = Watch(command, environment, document["deadline_seconds"])
     status = watch.wait()
+    if status and document.get("container"):
+        in_container(document, rank, "end", 30)
     report.update(exit_code=status, after=counters(), gids_after=gids(), ended=time.time(), deadline=status == DEADLINE)
     write_json(stem + ".json", report)
     if status == DEADLINE:
@@ -321,7 +346,7 @@ def run(document: dict[str, t.Any], rank: int) -> int:
 
 def collect(document: dict[str, t.Any], rank: int) -> int:
     """Print what the rank of a launch left behind, end what is left of it, and remove its files."""
-    ended = end_marked(document["run"]) if document.get("end", True) else []
+    ended = [*((in_container(document, rank, "end", 25) or []) if document.get("container") else []), *end_marked(document["run"])]
     stem = stem_of(document, rank)
     folder = os.path.dirname(stem)
     try:

@@ -10,7 +10,7 @@ import dataclasses
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.dgxspark.fabric.plugins.module_utils import launch_refusals, nccl_library, nccl_tests_output
+from ansible_collections.dgxspark.fabric.plugins.module_utils import launch_refusals, nccl_container_stage, nccl_library, nccl_tests_output
 from ansible_collections.dgxspark.fabric.plugins.module_utils.nccl_job_spec import NcclJob, NcclTest
 
 #: Below this many bytes that may be locked NCCL cannot register its buffers (a usual default is 8 MiB).
@@ -25,12 +25,13 @@ class Verdict:
     reason: str = ""
     message: str = ""
     fix: str = ""
+    cause: str = ""
     problems: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
 
-    def stop(self, status: str, reason: str, message: str, fix: str) -> None:
+    def stop(self, status: str, reason: str, message: str, fix: str, cause: str = "") -> None:
         """Keep the first reason to stop."""
         if self.status == "running":
-            self.status, self.reason, self.message, self.fix = status, reason, message, fix
+            self.status, self.reason, self.message, self.fix, self.cause = status, reason, message, fix, cause
 
 
 def judge(job: NcclJob, seen: Mapping[str, Mapping[str, t.Any]]) -> Verdict:
@@ -41,6 +42,9 @@ def judge(job: NcclJob, seen: Mapping[str, Mapping[str, t.Any]]) -> Verdict:
         verdict.stop(
             "skipped", "no_gpu", f"{', '.join(without)} {'has' if len(without) == 1 else 'have'} no NVIDIA GPU that the kernel's driver shows",
             "Load the NVIDIA driver, or leave the node out of the test.")
+    image = job.container.image if job.container is not None else ""
+    if image:
+        judge_image(job, image, seen, verdict)
     missing = [node for node, report in seen.items() if not report.get("program")]
     if missing:
         verdict.stop(
@@ -71,6 +75,17 @@ def judge(job: NcclJob, seen: Mapping[str, Mapping[str, t.Any]]) -> Verdict:
     return verdict
 
 
+def judge_image(job: NcclJob, image: str, seen: Mapping[str, Mapping[str, t.Any]], verdict: Verdict) -> None:
+    """Stop where nothing can run in the image, on whichever node that is; else keep where it differs from the hosts."""
+    obstacles = [found for node, report in seen.items() if (found := nccl_container_stage.obstacle(node, image, report)) is not None]
+    if obstacles:
+        reason, _message, cause, fix = obstacles[0]
+        verdict.stop("failed", reason, "; ".join(message for _reason, message, _cause, _fix in obstacles[:4]), fix, cause)
+        return
+    planned = {node: {**job.environment(node), **(report.get("installed") or {})} for node, report in seen.items()}
+    verdict.problems.extend(nccl_container_stage.differences(image, seen, planned))
+
+
 def told(values: Mapping[str, t.Any]) -> str:
     """Return what each node has, in words."""
     return ", ".join(f"{node} has {value or 'none that tells its version'}" for node, value in values.items())
@@ -83,19 +98,20 @@ def node_problems(job: NcclJob, node: str, report: Mapping[str, t.Any]) -> list[
     def add(problem: str, message: str, fix: str) -> None:
         found.append({"id": problem, "nodes": [node], "message": message, "fix": fix})
 
+    within = f" in {job.container.image}" if job.container is not None else ""
     limit = report.get("memlock_bytes")
     if isinstance(limit, int) and limit < MEMLOCK_LEAST:
-        add("memlock", f"{node}: a process started by mpirun may lock {limit} bytes of memory, which is too little to register buffers",
-            "Set 'memlock unlimited' for the user in /etc/security/limits.d, and log in anew.")
+        add("memlock", f"{node}: a process started by mpirun{within} may lock {limit} bytes of memory, which is too little to register buffers",
+            "Start containers with --ulimit memlock=-1:-1." if within else "Set 'memlock unlimited' for the user in /etc/security/limits.d, and log in anew.")
     planned = {str(entry["name"]): str(entry["value"]) for entry in nccl_library.adapted(
         job.environments.get(node, []), report.get("known") or {}, job.shape, job.profile)}
     for path, settings in (report.get("configurations") or {}).items():
         against = [f"{name}={value}" for name, value in settings.items() if name in planned and planned[name] != value]
         if against:
-            add("configuration", f"{node}: {path} sets {', '.join(against)} against the plan, for every program that uses NCCL",
+            add("configuration", f"{node}: {path}{within} sets {', '.join(against)} against the plan, for every program that uses NCCL",
                 f"Remove these lines from {path}, or the file.")
         elif settings:
-            add("configuration_note", f"{node}: {path} sets {', '.join(settings)} for every program that uses NCCL",
+            add("configuration_note", f"{node}: {path}{within} sets {', '.join(settings)} for every program that uses NCCL",
                 f"Keep settings in one place; remove {path} unless it is wanted.")
     debug = [place for place, settings in [*(report.get("configurations") or {}).items(), ("its environment", report.get("environment") or {}),
                                            ("its nccl.env", report.get("installed") or {})] if "NCCL_DEBUG" in settings]
@@ -110,7 +126,7 @@ def node_problems(job: NcclJob, node: str, report: Mapping[str, t.Any]) -> list[
                 "Run the playbook provision; the test used the file as it is.")
     ignored = nccl_library.ignored(installed or planned, report.get("known") or {})
     if ignored and report.get("nccl_library"):
-        which = f"NCCL {report.get('nccl_version') or ''} at {report['nccl_library']}"
+        which = f"NCCL {report.get('nccl_version') or ''} at {report['nccl_library']}{within}"
         add("unknown_variable", f"{node}: {which} does not know {', '.join(ignored)} and ignores it",
             "Use an NCCL that knows it, or leave the variable out by fabric_nccl_environment.")
     risk = nccl_library.tree_risk(report.get("known") or {}, job.shape, job.profile)

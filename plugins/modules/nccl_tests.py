@@ -16,6 +16,8 @@ description:
   - The job refuses what is known to fail (a rank order without cables, a rendezvous on the fabric of a mesh or ring, an NCCL that is too old), looks at
     every node from inside a launch by C(mpirun) (Open MPI 4 or 5), then runs C(all_reduce_perf) and its kin. Each rank runs under the environment that is
     installed on its node, or the plan's, and writes NCCL's log to a file of its own.
+  - With an image in the job, the programs run in containers of it, one for each rank, which are removed with the rank. The image is looked into from inside
+    and compared with its host: NCCL, what that knows, C(nccl.conf), locked memory, C(/dev/infiniband). It is pulled only when the job says so.
   - Byte counters and GID tables are read on every node before and after each run.
   - The job comes from the filter P(dgxspark.fabric.nccl_job#filter). The results are fetched by M(dgxspark.fabric.nccl_tests_collect).
 options:
@@ -31,7 +33,7 @@ options:
     default: /run/dgxspark-fabric-nccl
 attributes:
   check_mode:
-    description: Can run in check mode. A test is not a prediction, so it is skipped there.
+    description: Can run in check mode. A test is not a prediction, so it is skipped there, with what would be run.
     support: full
   diff_mode:
     description: Shows what a change would be.
@@ -39,7 +41,7 @@ attributes:
 notes:
   - Run it on one node, the first of the rank order. Needs root there, to launch as the job's user and to keep results out of reach of others.
   - The user must be able to ssh to every node without a question, host keys included; they are checked as ever.
-  - Needs C(python3) on every node.
+  - Needs C(python3) on every node, on the host also where the tests run in an image, and docker or podman then.
 seealso:
   - module: dgxspark.fabric.nccl_tests_collect
 """
@@ -97,7 +99,7 @@ import pwd
 from collections.abc import Callable
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgxspark.fabric.plugins.module_utils import nccl_rank
+from ansible_collections.dgxspark.fabric.plugins.module_utils import nccl_container, nccl_rank
 from ansible_collections.dgxspark.fabric.plugins.module_utils.detach import detach
 from ansible_collections.dgxspark.fabric.plugins.module_utils.job_state import LOG
 from ansible_collections.dgxspark.fabric.plugins.module_utils.nccl_job import Machine, NcclTests
@@ -109,12 +111,12 @@ DEFAULT_DIRECTORY = "/run/dgxspark-fabric-nccl"
 ALARM_MARGIN = 60
 
 
-def work(job: NcclJob, directory: pathlib.Path, rank_source: str) -> Callable[[Callable[[str], None]], None]:
+def work(job: NcclJob, machine: Machine) -> Callable[[Callable[[str], None]], None]:
     """Return the body of the detached process: open, report, test."""
 
     def body(report: Callable[[str], None]) -> None:
         try:
-            tests = NcclTests(job, Machine(directory, rank_source))
+            tests = NcclTests(job, machine)
             tests.open()
         except OSError as error:
             report(json.dumps({"error": str(error)}))
@@ -123,6 +125,16 @@ def work(job: NcclJob, directory: pathlib.Path, rank_source: str) -> Callable[[C
         tests.run()
 
     return body
+
+
+def would(job: NcclJob) -> str:
+    """Return what a run would do, in words."""
+    names = ", ".join(dict.fromkeys(test.collective for test in job.tests)) or "nothing"
+    text = f"it would run {names} over {', '.join(job.order)}"
+    if job.container is None:
+        return text
+    pull = f"pulled where it is missing, for {job.container.pull_seconds:g} s at most" if job.container.pull else "which is not pulled"
+    return f"{text} in containers of {job.container.image} by {job.container.engine or 'docker or podman'}, {pull}"
 
 
 def main() -> None:
@@ -139,7 +151,7 @@ def main() -> None:
     except KeyError:
         module.fail_json(msg=f"there is no user {job.user} on {job.node}: set fabric_ssh_user to the user that may ssh between the nodes")
     if module.check_mode:
-        module.exit_json(changed=False, skipped=True, run=job.run, msg="nccl-tests is not run in check mode")
+        module.exit_json(changed=False, skipped=True, run=job.run, msg=f"nccl-tests is not run in check mode; {would(job)}")
     directory = pathlib.Path(module.params["state_directory"])
     try:
         directory.mkdir(mode=0o711, parents=True, exist_ok=True)
@@ -147,7 +159,8 @@ def main() -> None:
         module.fail_json(msg=f"{directory} cannot be made on {job.node}: {error}; the module needs root (become: true)")
     result = {"changed": False, "run": job.run, "folder": str(directory / job.run), "deadline_seconds": job.deadline}
     # Read before the process is detached: the archive that this module came in is gone afterwards.
-    answer = detach(work(job, directory, inspect.getsource(nccl_rank)), str(directory / LOG), job.deadline + ALARM_MARGIN)
+    machine = Machine(directory, inspect.getsource(nccl_rank), container_source=inspect.getsource(nccl_container))
+    answer = detach(work(job, machine), str(directory / LOG), job.deadline + ALARM_MARGIN)
     try:
         report = json.loads(answer)
     except ValueError:

@@ -25,7 +25,8 @@ TOLD = 6
 CAUSE_OF_ERRNO = {
     110: "nccl.no_cable_to_peer", 61: "nccl.gid_index", 101: "nccl.no_route", 113: "nccl.no_route", 22: "nccl.gid_kinds", 12: "nccl.memory_registration"}
 #: Problems that a look at the nodes found, and the fact that a rule asks for.
-PROBLEMS = ("memlock", "configuration", "configuration_note", "debug_left_on", "environment", "unknown_variable", "trees")
+PROBLEMS = ("memlock", "configuration", "configuration_note", "debug_left_on", "environment", "unknown_variable", "trees", "container_version",
+            "container_marker", "container_library", "container_configuration", "container_memlock", "container_infiniband", "container_image")
 
 
 def nccl_skip(fact: Mapping[str, Any] | None, mode: str, check_text: str) -> str | None:
@@ -59,6 +60,7 @@ def nccl_facts(plan: Mapping[str, Any], fact: Mapping[str, Any] | None) -> dict[
     rungs = ladder(good)
     return {
         "stand_in": stand_in,
+        "in_image": bool(fact.get("image")),
         "rdma_wanted": wanted_network(next(iter(plan["nodes"].values()))["nccl_environment"]) == "IB" and not stand_in,
         "done": status == "done",
         "seen": bool(fact.get("nodes")),
@@ -101,7 +103,8 @@ def launch_facts(fact: Mapping[str, Any]) -> dict[str, str]:
         return {"text": "", "cause": "", "fix": ""}
     text = str(fact.get("message") or "the launch failed")
     cause, fix = cause_of(fact.get("failures") or [])
-    return {"text": text, "cause": cause or "The output of the launch names no known cause; its last lines are in the evidence.", "fix": fact.get("fix") or fix
+    return {"text": text, "cause": cause or fact.get("cause")
+            or "The output of the launch names no known cause; its last lines are in the evidence.", "fix": fact.get("fix") or fix
             or "Try mpirun -np N --hostfile FILE hostname from the launching node, as the ssh user."}
 
 

@@ -36,6 +36,13 @@ DEFAULTS: dict[str, Any] = {
     "launch_seconds": 60,
     "test_seconds": 180,
     "added": {},
+    "image": "",
+    "image_engine": "",
+    "image_programs": "",
+    "image_libraries": [],
+    "image_options": ["--ipc=host", "--ulimit=memlock=-1:-1", "--device=/dev/infiniband"],
+    "image_pull": False,
+    "image_pull_seconds": 1800,
 }
 
 
@@ -83,6 +90,8 @@ def make_nccl_job(plan: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any]
         "least_version": plan["nccl"]["least_version"],
         **{name: chosen[name] for name in ("programs", "libraries", "require_gpu", "largest_bytes", "memory_share", "iterations", "warmup",
                                            "launch_seconds", "test_seconds", "added")},
+        "container": {name: chosen[f"image_{name}"] for name in ("engine", "programs", "libraries", "options", "pull", "pull_seconds")}
+        | {"image": chosen["image"] or ""},
         "tests": tests,
         "not_run": not_run,
     }

@@ -104,7 +104,8 @@ SCOPE_FACTS = {
     "cluster": {
         "cluster": "cluster name",
         "nodes": "everything `fabric_facts` saw, by node",
-        "nccl": "of nccl-tests: `done` (the runs were made), `seen` (the nodes were looked at), `rdma_wanted`, `stand_in` (true or false); `missing`, "
+        "nccl": "of nccl-tests: `done` (the runs were made), `seen` (the nodes were looked at), `rdma_wanted`, `stand_in`, `in_image` (true or false); "
+        "`missing`, "
         "`not_measured`, `refused`, `refused_fix`, `wrong_data`, `void`, `above_ceiling`, `left_running`, `json_differs`, `unchecked`, `left_out` (texts); "
         "`launch` (`text`, `cause`, `fix`); `failed` (`texts`, `lines`, `cause`, `fix`); `problems` (texts by kind); `transport` (null without a run to "
         "prove; `wanted`, `rdma`, `proven`, `used`, and texts: `silent`, `other`, `unproven`, `wrong_hop`, `missing_twin`, `unplanned`, `merged`); `share` "
