@@ -75,13 +75,13 @@ def put_down(results: Iterable[dict[str, Any]], limits: Limits) -> dict[RailKey,
 
 
 def put_down_as(results: Iterable[dict[str, Any]], bad: Callable[[Mapping[str, Any]], bool]) -> dict[RailKey, list[dict[str, Any]]]:
-    """List the results of every rail, bad being what a function says."""
+    """List the results of every rail, bad being what a function says; what kept a test from running at a known node is put down to that end."""
     results = list(results)
     observations = []
     hindered = {}
     for result in results:
         ends = [f"{cable}/{result['rail']}" for cable in flow(result)]
-        if result["state"] == "missing" and result["guilty_node"] is not None:
+        if result["guilty_node"] is not None and result["state"] not in ("ok", "excluded"):
             hindered[result["test"]] = Blame(f"{result['cables'][0 if result['guilty_node'] == result['client'] else -1]}/{result['rail']}")
         elif result["state"] not in ("excluded", "missing"):
             observations.append(Observation(result["test"], ends[0], ends[-1], bad(result), both_ways=result["stage"] in BOTH_WAYS))

@@ -27,11 +27,8 @@ switch = functools.partial(Fault, topology="switch")
 
 def gone(ids: str, *words: str) -> tuple[Wanted, ...]:
     """Return what has to be found on a mesh when spark3 is gone."""
-    return (
-        Wanted(ids, "spark3", words),
-        Wanted("node.not_measured", SECOND, ("spark3 did not answer",)),
-        Wanted("node.not_measured", THIRD, ("Bring spark3 back",)),
-    )
+    cables = (Wanted("node.not_measured", name, ("spark3 did not answer", "Bring spark3 back")) for name in (SECOND, THIRD))
+    return (Wanted(ids, "spark3", words), *cables)
 
 
 def three_plugs_moved_on(lab: Lab) -> None:
@@ -46,8 +43,8 @@ MESH = (
     mesh(name="one twin down at one end", inject=lambda lab: lab.fault("twin-down", "spark1", B0), layer="link", hit=(f"{CABLE}/b",),
          wanted=(Wanted("link.one_twin", f"{CABLE}/b", (f"spark1 {B0}", "other rail of the same cable has one")),)),
     mesh(name="cables swapped at one node", inject=lambda lab: lab.fault("swap", CABLE, THIRD), layer="link", hit=(CABLE, THIRD),
-         wanted=tuple(
-             Wanted("link.cabling", name, ("spark2 port 0 and spark2 port 1 are swapped", "Exchange the two plugs at spark2")) for name in (CABLE, THIRD))),
+         wanted=tuple(Wanted("link.cabling", name, ("spark2 port 0 and spark2 port 1 are swapped", "Exchange the two plugs at spark2"))
+                      for name in (CABLE, THIRD))),
     mesh(name="MTU low on the cable", inject=lambda lab: lab.fault("mtu", CABLE, "1500"), layer="path", hit=(CABLE,),
          wanted=(Wanted("path.mtu", CABLE, ("9000", "Largest size that passes: 1[45]", "Raise the MTU between spark1 port 0 and spark2 port 1")),)),
     mesh(name="MTU low on the cable, one direction", inject=lambda lab: lab.fault("mtu", CABLE, "1500", "--from", "spark2"), layer="path", hit=(CABLE,),

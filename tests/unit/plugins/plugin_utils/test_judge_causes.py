@@ -111,6 +111,26 @@ def test_tests_that_one_end_hindered_are_no_fault_of_the_other_end(
     assert set(others.values()) == ({"skip"} if (topology, count, rail) == ("switch", 2, None) else {"pass"})
 
 
+@pytest.mark.parametrize("count", [2, 3, 5])
+@pytest.mark.parametrize(("rule_id", "status", "error"), [("rdma.control_port", "control_blocked", "control_timeout"), ("rdma.tool", "failed", "tool_missing")])
+def test_on_a_switch_a_node_that_cannot_be_met_spoils_its_own_cable_alone(count: int, rule_id: str, status: str, error: str) -> None:
+    data = run_of("switch", count, fabric_rdma_tests=[], fabric_iperf3_streams=[])
+    tests = {test["id"]: test for test in data["plan"]["tests"]}
+    for node, job in data["perftest"].items():
+        for record in job["tests"]:
+            test = tests[record["id"]]
+            if "spark2" in (test["client"], test["server"]) and (rule_id == "rdma.tool" or test["server"] == "spark2"):
+                told = node == ("spark2" if rule_id == "rdma.tool" else test["client"])
+                other = next(name for name in (test["client"], test["server"]) if name != node)
+                words = "spark2 cannot be met"
+                mine = status if told or rule_id == "rdma.tool" else "peer_absent"
+                record.update(status=mine, gbps=None, error=error, message=words if told else f"{other} says: {words}")
+    report = judge(data)
+    assert broken(report) == [(rule_id, "spark2")]
+    others = {one["name"]: one["status"] for one in report["cables"] if one["name"] != "spark2:1-switch"}
+    assert set(others.values()) <= ({"pass", "skip"} if count == 2 else {"pass"})
+
+
 @pytest.mark.parametrize(("found", "says"), [("192.168.177.12/28", "/28"), ("192.168.177.12/16", "/16")])
 def test_a_wrong_prefix_is_told_at_its_interface_alone(found: str, says: str) -> None:
     data = run_of()
