@@ -44,7 +44,8 @@ def decide(measured: Mapping[str, Any]) -> dict[str, Any]:
     """Return what limits, what to do, what more nodes give and whether faster links would help.
 
     :param measured: ``link_gbps`` and ``mtu`` of the plan; ``rdma`` (null when nobody measured it): ``percent`` (worst of the expected rate), ``lowest_gbps``
-        and ``highest_gbps`` (of a cable, one way), ``findings``, ``unknown`` (what has no figure); ``nccl`` (null too): ``percent`` (of the ceiling), ``gbytes_per_s`` (bus bandwidth),
+        and ``highest_gbps`` (of a cable, one way), ``findings``, ``unknown`` (what has no figure);
+        ``nccl`` (null too): ``percent`` (of the ceiling), ``gbytes_per_s`` (bus bandwidth),
         ``slack`` (what may stand above the ceiling, a factor), ``round_a_ring``, ``everywhere`` (on all nodes), ``text``, ``findings``;
         ``inference``: by host, as ``fabric_inference``. ``findings`` are those that fail, as ``check on subject``.
     """
@@ -169,7 +170,8 @@ def nccl_step(nccl: Mapping[str, Any], states: Mapping[str, str], grown: Scaling
 def workload_step(_inference: Mapping[str, Any], states: Mapping[str, str], grown: Scaling | None) -> tuple[str, str, list[str]] | None:
     """Decide on the workload; None when nothing limits."""
     if grown is None:
-        return "not_enough_data", "not enough data: RDMA and NCCL are good, inference was not measured on two numbers of nodes under the same conditions", [RUN_INFERENCE]
+        lacking = "inference was not measured on two numbers of nodes under the same conditions"
+        return "not_enough_data", f"not enough data: RDMA and NCCL are good, {lacking}", [RUN_INFERENCE]
     if states["inference"] == "good":
         return None
     steps = [

@@ -52,7 +52,7 @@ def network_answer(measured: Mapping[str, Any], states: Mapping[str, str], runs:
     if states["rdma"] == "unknown":
         return answer("open", "none", "RDMA was not measured")
     if states["rdma"] == "poor":
-        return unfilled(measured["rdma"], measured["rdma"]["percent"])
+        return unfilled(measured["rdma"]["percent"])
     pair = links_compared(runs, link, FASTER_GBPS)
     if pair is not None:
         return measured_answer(link, pair)
@@ -77,11 +77,12 @@ def already(link: float, runs: Iterable[InferenceRun]) -> dict[str, str]:
     return answer("already", "high", f"the links have {link:g} Gb/s")
 
 
-def unfilled(rdma: Mapping[str, Any], percent: float | None) -> dict[str, str]:
+def unfilled(percent: float | None) -> dict[str, str]:
     """Answer where the link that is there is not filled."""
     if percent is None or percent >= 100:
         return answer("no", "high", "the network that is there has failures, which a faster link does not mend")
-    return answer("no", "high", f"RDMA reaches {percent:.0f} % of what this link should carry: mending it gives up to {100 / percent:.2f} times, for nothing bought")
+    gives = f"mending it gives up to {100 / percent:.2f} times, for nothing bought"
+    return answer("no", "high", f"RDMA reaches {percent:.0f} % of what this link should carry: {gives}")
 
 
 def measured_answer(link: float, pair: tuple[int, float, float]) -> dict[str, str]:

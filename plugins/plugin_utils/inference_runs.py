@@ -60,7 +60,8 @@ class Scaling:
     def text(self) -> str:
         """The arithmetic in words."""
         return (
-            f"{counted(self.nodes, 'node')} {number_text(self.tokens_per_s)}, {counted(self.base_nodes, 'node')} {number_text(self.base_tokens_per_s)} tokens/s: "
+            f"{counted(self.nodes, 'node')} {number_text(self.tokens_per_s)}, "
+            f"{counted(self.base_nodes, 'node')} {number_text(self.base_tokens_per_s)} tokens/s: "
             f"{self.ratio:.2f} times with {self.nodes / self.base_nodes:g} times the nodes, {self.percent:.0f} % of linear"
         )
 

@@ -37,7 +37,9 @@ FORMATS = (format_json, format_markdown, format_junit, format_prometheus, format
 EXTRAS = ("comparison", "scenarios")
 
 
-def make_report(results: Mapping[str, Any], started: str | None = None, run_id: str | None = None, finished: str | None = None, asked: bool = False) -> dict[str, Any]:
+def make_report(
+    results: Mapping[str, Any], started: str | None = None, run_id: str | None = None, finished: str | None = None, asked: bool = False
+) -> dict[str, Any]:
     """Judge a run and return its report.
 
     :param started: when the run began, ISO 8601 in UTC; the time of judging when not known
