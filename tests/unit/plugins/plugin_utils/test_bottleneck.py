@@ -10,10 +10,11 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.bottleneck import decide
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.bottleneck import bottleneck_rows, decide
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.faster_network import cable_rate, gain_percent
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.inference_runs import read_runs
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.measured_layers import inference_beside
@@ -22,7 +23,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.summary import WID
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.test_judge import check_run, cut, run_of
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.test_nccl_proof import fact_of
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.test_nccl_proof import run_of as nccl_run
-from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.test_report import schema_errors
+from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.test_report import SCHEMA, schema_errors
 
 CONDITIONS = {
     "model": "GLM-5.2", "quantisation": "fp8", "context_tokens": 32768, "input_tokens": 1024, "output_tokens": 256, "concurrency": 8, "stack": "vLLM 0.12"}
@@ -227,3 +228,15 @@ def test_inference_of_other_runs_keeps_its_own_link() -> None:
     found = with_bottleneck(report)["bottleneck"]
     assert found["faster_network"]["text"] == "the links have 200 Gb/s; 3 nodes 80.0 tokens/s at 100G, 90.0 at 200G: +12.5 %"
     assert len(found["left_out"]) == 2
+
+
+def test_the_example_of_the_document_gives_the_lines_that_it_shows() -> None:
+    page = SCHEMA.parent / "verdict.md"
+    if not page.is_file():
+        pytest.skip("the documents are not part of this copy")
+    text = page.read_text(encoding="utf-8")
+    runs = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])["report_inference"]
+    rows = bottleneck_rows({"bottleneck": decide(measured(rdma(), nccl(), *runs))})
+    shown = {line.strip().partition(": ")[0]: line.strip() for line in text.splitlines() if line.startswith("    ") and ": " in line}
+    for name in ("Bottleneck", "More nodes", "200G"):
+        assert f"{name}: {dict(rows)[name]}.".startswith(shown[name].rstrip("…")), name
