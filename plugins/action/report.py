@@ -12,8 +12,9 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.measured_layers import inference_beside
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plain_data import plain
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report import judge_again, make_report, redacted, report_files
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report import judge_again, make_report, redacted, report_files, with_bottleneck
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_folder import load, rewrite, store
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.run_history import compare_with, comparisons, run_path, spared
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_table import scenario_rows
@@ -40,6 +41,8 @@ class ActionModule(ActionBase):
                 "baseline": {"type": "str"},
                 "noise_percent": {"type": "float", "default": 10.0},
                 "scenarios": {"type": "list", "elements": "dict", "default": []},
+                "inference": {"type": "list", "elements": "dict", "default": []},
+                "bottleneck": {"type": "bool", "default": False},
                 "started": {"type": "str"},
                 "show": {"type": "bool", "default": True},
             },
@@ -74,6 +77,7 @@ class ActionModule(ActionBase):
         results = arguments["results"]
         if isinstance(results.get("plan"), dict) and arguments["rules"]:
             results["plan"]["rules"] = [*(results["plan"].get("rules") or []), *arguments["rules"]]
+        add_inference(results, arguments["inference"])
         report = make_report(results, started=arguments["started"] or None)
         folder = Path(arguments["dest"] or "reports").absolute()
         runs = folder / report["cluster"]
@@ -95,6 +99,7 @@ class ActionModule(ActionBase):
         source = Path(arguments["source"]).absolute()
         stored = load(source)
         stored.get("plan", {}).setdefault("rules", []).extend(arguments["rules"])
+        add_inference(stored, arguments["inference"])
         report = judge_again(stored)
         beside = (source if source.is_dir() else source.parent).resolve()
         compared = [compare_with(report, beside.parent, arguments["baseline"], arguments["noise_percent"])] if arguments["baseline"] else None
@@ -104,10 +109,19 @@ class ActionModule(ActionBase):
         return report, folder
 
 
+def add_inference(results: dict[str, Any], runs: list[dict[str, Any]]) -> None:
+    """Add runs of inference that were given by hand to those of the hosts."""
+    if runs:
+        results["inference"] = {**(results.get("inference") or {}), "localhost": {"runs": runs}}
+
+
 def completed(report: dict[str, Any], arguments: dict[str, Any], runs: Path, compared: list[dict[str, Any]] | None) -> dict[str, Any]:
     """Add to a judged run what it is compared with, and take out what must not leave."""
     if compared is not None:
         report["comparison"] = compared
     if arguments["scenarios"]:
-        report["scenarios"] = scenario_rows(arguments["scenarios"], lambda name: load(run_path(name, runs)))
+        loaded = {str(entry["run"]): load(run_path(str(entry["run"]), runs)) for entry in arguments["scenarios"] if entry.get("run")}
+        report["scenarios"] = scenario_rows(arguments["scenarios"], loaded.__getitem__)
+        report["inference"] = inference_beside(report, loaded.values())
+    report = with_bottleneck(report, arguments["bottleneck"])
     return redacted(report) if arguments["redact"] else report

@@ -61,6 +61,15 @@ options:
     type: list
     elements: dict
     default: []
+  inference:
+    description: Runs of inference measured elsewhere, added to those of C(fabric_inference); C(docs/verdict.md) describes a run.
+    type: list
+    elements: dict
+    default: []
+  bottleneck:
+    description: Whether to say what limits inference where nothing but RDMA was measured, too. Else it is said where NCCL or inference was measured.
+    type: bool
+    default: false
   started:
     description: When the run began, ISO 8601 in UTC. By default the time of the report.
     type: str

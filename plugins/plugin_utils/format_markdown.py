@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.bottleneck import bottleneck_rows
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.comparison import way_text
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import TROUBLES
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.measured_rows import sweeps
@@ -34,6 +35,9 @@ def files(report: Mapping[str, Any]) -> dict[str, str]:
     if report["drift"]:
         cells = [[entry.get(key) for key in ("host", "subject", "key", "wanted", "live")] for entry in report["drift"]]
         lines += ["", "## Drift", "", *rows(("host", "subject", "setting", "wanted", "found"), cells)]
+    limits = bottleneck_rows(report)
+    if limits:
+        lines += ["", "## Bottleneck", "", *(f"* **{name}**: {escaped(text)}" for name, text in limits)]
     for entry in report.get("comparison") or []:
         lines += ["", f"## Compared {escaped(entry['message'].partition(': ')[0])}", "", f"{escaped(entry['message'].partition(': ')[2])}."]
         changed = [*entry["regressions"], *entry["improvements"]]

@@ -24,7 +24,7 @@ MODES = ("validate", "check")
 INPUTS = ("plan", "nodes", "unreachable", "not_tested", "paths", "perftest", "drift", "mode")
 
 #: Measured by stages that a run may leave out, or that earlier versions did not have, with what then stands for them.
-OPTIONAL_INPUTS: dict[str, Any] = {"neighbours": {}, "iperf3": {}, "diagnosis": [], "nccl": {}}
+OPTIONAL_INPUTS: dict[str, Any] = {"neighbours": {}, "iperf3": {}, "diagnosis": [], "nccl": {}, "inference": {}}
 BANDWIDTH_RULES = {
     "directed": "rdma.rail_bandwidth",
     "bidirectional": "rdma.rail_bidirectional",

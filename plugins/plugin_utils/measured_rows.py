@@ -84,6 +84,19 @@ def sweep_row(row: Mapping[str, Any]) -> tuple[int, float, float] | None:
     return (int(size), *max(known)) if known and is_figure(size) and size > 0 else None
 
 
+def cable_rates(report: Mapping[str, Any]) -> list[float]:
+    """Return the rate of each cable with both rails, Gb/s, one way; a way that lacks a rail's figure is left out."""
+    sums: list[float] = []
+    for cable in report["cables"]:
+        ways: dict[tuple[str, str], list[float]] = {}
+        for row in cable["rails"].values():
+            for one in row["measurements"]:
+                if one["stage"] == "directed" and one["state"] == "ok" and one["gbps"] is not None:
+                    ways.setdefault((one["client"], one["server"]), []).append(one["gbps"])
+        sums += [sum(rails) for rails in ways.values() if len(rails) == len(cable["rails"])]
+    return sums
+
+
 def rungs(report: Mapping[str, Any]) -> list[Rung]:
     """Return the TCP tests that have figures, in the order of the plan; the two tests of a cable whose rails ran at once are one."""
     figures = {record["id"]: record for record in tcp_records(report) if record.get("role") == "client" and has_rate(record)}

@@ -21,6 +21,7 @@ import yaml
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils import format_html, format_json, format_junit, format_markdown, format_prometheus
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError, shown
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.judge import INPUTS, OPTIONAL_INPUTS, judge
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.measured_layers import bottleneck_of
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.redaction import mask_secrets, redact
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_time import moment, time_text
 
@@ -36,11 +37,14 @@ FORMATS = (format_json, format_markdown, format_junit, format_prometheus, format
 EXTRAS = ("comparison", "scenarios")
 
 
-def make_report(results: Mapping[str, Any], started: str | None = None, run_id: str | None = None, finished: str | None = None) -> dict[str, Any]:
+def make_report(
+    results: Mapping[str, Any], started: str | None = None, run_id: str | None = None, finished: str | None = None, asked: bool = False
+) -> dict[str, Any]:
     """Judge a run and return its report.
 
     :param started: when the run began, ISO 8601 in UTC; the time of judging when not known
     :param run_id: taken over from a stored report; made up otherwise
+    :param asked: whether to say what limits inference where nothing but RDMA was measured, too
     :raises FabricError: when the run cannot be judged
     """
     judged = judge(results)
@@ -56,7 +60,13 @@ def make_report(results: Mapping[str, Any], started: str | None = None, run_id: 
         "finished": time_text(end),
         **{name: value for name, value in judged.items() if name != "mode"},
     }
-    return mask_secrets(report)
+    return with_bottleneck(mask_secrets(report), asked)
+
+
+def with_bottleneck(report: dict[str, Any], asked: bool = False) -> dict[str, Any]:
+    """Return a judged run with what limits inference, where enough was measured for saying more than its findings do, or somebody asked."""
+    found = bottleneck_of(report, asked or "bottleneck" in report)
+    return report if found is None else {**report, "bottleneck": found}
 
 
 def redacted(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,7 +85,7 @@ def judge_again(stored: Mapping[str, Any]) -> dict[str, Any]:
     if version > SCHEMA_VERSION:
         raise FabricError(f"the report has schema version {version}, this collection knows versions up to {SCHEMA_VERSION}: use the collection that wrote it.")
     results = {name: stored[name] for name in (*INPUTS, *OPTIONAL_INPUTS) if name in stored}
-    report = make_report(results, started=stored.get("started"), run_id=stored.get("run_id"), finished=stored.get("finished"))
+    report = make_report(results, started=stored.get("started"), run_id=stored.get("run_id"), finished=stored.get("finished"), asked="bottleneck" in stored)
     report.update({name: stored[name] for name in EXTRAS if name in stored})
     for entry in report.get("comparison") or []:
         for change in (*entry["regressions"], *entry["improvements"]):

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.bottleneck import bottleneck_rows
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.cluster_picture import node_pictures, pictures
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.comparison import AGAINST, node_versions, way_text
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import BROKEN, LAYERS, STATUSES, TROUBLES
@@ -83,6 +84,7 @@ class Pages:
             "checks": len(report["findings"]),
             "drift": [drift_view(entry) for entry in report["drift"]],
             "comparisons": [comparison_view(entry) for entry in report.get("comparison") or []],
+            "bottleneck": bottleneck_rows(report),
             "scenarios": {"heads": [HEADS[name] for name in COLUMNS], "rows": [cells(row) for row in report.get("scenarios") or []]},
             "pictures": pictures(plan, self.rows, self.statuses, self.links),
             "picture_title": self.picture_title(),

@@ -20,6 +20,7 @@ HOST_RESULTS = {
     "fabric_perftest": "perftest",
     "fabric_iperf3": "iperf3",
     "fabric_nccl": "nccl",
+    "fabric_inference": "inference",
 }
 
 
@@ -45,6 +46,7 @@ def collect_results(hostvars: Mapping[str, Any], hosts: Iterable[str], tested: I
         "iperf3": {},
         "diagnosis": [],
         "nccl": {},
+        "inference": {},
         "drift": [],
         "mode": str(mode),
     }

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError, shown
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.measured_rows import sweeps
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.measured_rows import cable_rates, sweeps
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_charts import size_text
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import number_text
 
@@ -64,14 +64,7 @@ def measured(report: Mapping[str, Any]) -> dict[str, Any]:
 
 def rdma_cell(report: Mapping[str, Any]) -> str | None:
     """Return the rate of a cable with both rails, one way: the median, and the lowest beside it."""
-    sums: list[float] = []
-    for cable in report["cables"]:
-        ways: dict[tuple[str, str], list[float]] = {}
-        for row in cable["rails"].values():
-            for one in row["measurements"]:
-                if one["stage"] == "directed" and one["state"] == "ok" and one["gbps"] is not None:
-                    ways.setdefault((one["client"], one["server"]), []).append(one["gbps"])
-        sums += [sum(rails) for rails in ways.values() if len(rails) == len(cable["rails"])]
+    sums = cable_rates(report)
     if not sums:
         return None
     return f"{number_text(statistics.median(sums))} Gb/s a cable (lowest {number_text(min(sums))})"

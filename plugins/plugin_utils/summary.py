@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils import scenario_table
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.bottleneck import bottleneck_rows
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import BROKEN, STATUSES
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.measured_rows import Sweep, rungs, sweeps
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_charts import size_text
@@ -39,6 +40,7 @@ def summary_lines(report: Mapping[str, Any]) -> list[str]:
     lines += drift_lines(report)
     lines += rail_lines(report)
     lines += sweep_lines(report)
+    lines += bottleneck_lines(report)
     for entry in report.get("comparison") or []:
         lines += wrapped(f"Compared {entry['message']}.", "", "  ")
     if report.get("scenarios"):
@@ -124,6 +126,11 @@ def sweep_lines(report: Mapping[str, Any]) -> list[str]:
             lowest[key] = sweep
     told = [f"{one.collective} {number_text(one.largest[1])} GB/s at {size_text(one.largest[0])}, {one.ranks} ranks" for one in lowest.values()]
     return lines + (wrapped(f"NCCL: {'; '.join(told)}.", "", "  ") if told else [])
+
+
+def bottleneck_lines(report: Mapping[str, Any]) -> list[str]:
+    """Tell what limits inference, what more nodes give, and whether faster links would help."""
+    return [line for name, text in bottleneck_rows(report) for line in wrapped(f"{name}: {text}.", "", "  ")]
 
 
 def scenario_lines(scenarios: Iterable[Mapping[str, Any]]) -> list[str]:

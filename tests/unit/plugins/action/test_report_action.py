@@ -103,3 +103,18 @@ def test_a_mistyped_baseline_does_not_cost_the_run(tmp_path: pathlib.Path, shown
     with pytest.raises(AnsibleActionFail, match="report_baseline: .*/nowhere cannot be read.*The run itself is stored in"):
         run_action(results=run_of("pair", 2), dest=str(tmp_path), baseline="/nowhere")
     assert (tmp_path / "spark/latest/report.html").is_file()
+
+
+def test_inference_given_by_hand_counts_once_and_so_does_that_of_scenarios(tmp_path: pathlib.Path, shown: list[str]) -> None:
+    conditions = dict.fromkeys(("model", "quantisation", "context_tokens", "input_tokens", "output_tokens", "concurrency", "stack"), "same")
+    runs = [{"nodes": nodes, "throughput_tokens_per_s": rate, "conditions": conditions} for nodes, rate in ((1, 60), (3, 90))]
+    first = run_action(results=run_of(), dest=str(tmp_path), bottleneck=True)
+    assert "Bottleneck: not enough data: RDMA is good" in shown[-1]
+    second = run_action(results=run_of(), dest=str(tmp_path), inference=runs)
+    assert "More nodes: 3 nodes 90.0, 1 node 60.0 tokens/s" in shown[-1]
+    for _again in range(2):
+        run_action(source=second["report"], inference=runs, scenarios=[{"name": "A", "run": first["run_id"]}, {"name": "B", "run": second["run_id"]}])
+        stored = json.loads((pathlib.Path(second["report"]) / "report.json").read_text(encoding="utf-8"))
+        assert list(stored["inference"]) == ["localhost"] and stored["bottleneck"]["scaling"]["percent"] == 50.0
+    run_action(source=first["report"], scenarios=[{"name": "B", "run": second["run_id"]}])
+    assert "More nodes: 3 nodes 90.0" in shown[-1]
