@@ -219,7 +219,7 @@ CASES: list[tuple[dict[str, dict[str, Any]], str]] = [
     (hosts(2, fabric_topology="pair", fabric_rules=[{"id": "rdma.rail_bandwith", "warn": 8}]), "did you mean rdma.rail_bandwidth?"),
     (hosts(2, fabric_topology="pair", fabric_rules=[{"id": "link.speed", "query": "(" * 5000}]), "is not a JMESPath query"),
     # names that files of the plan have
-    *(({name: {"fabric_topology": "pair"}, "s2": {"fabric_topology": "pair"}}, f"names a host '{name}'") for name in ("plan.json", "cables.md", "hostfile", "Switch")),
+    *(({name: {"fabric_topology": "pair"}, "s2": {"fabric_topology": "pair"}}, f"names a host '{name}'") for name in ("plan.json", "cables.md", "switch.md", "switch.html", "hostfile", "Switch")),
     # one machine twice
     (hosts(2, fabric_topology="pair", ansible_host="10.0.0.5"), "ansible_host is 10.0.0.5 on both s1 and s2"),
     (hosts(2, {"s1": {"ansible_port": 22}}, fabric_topology="pair", ansible_host="Box.lan"), "ansible_host is box.lan on both s1 and s2"),
