@@ -34,20 +34,21 @@ FIXED = (
 )
 
 
-def vllm_environment(node: dict[str, Any]) -> list[dict[str, str]]:
+def vllm_environment(plan: dict[str, Any], name: str) -> list[dict[str, str]]:
     """Return the environment of a node of the plan as [{name, value, reason}].
 
     What the plan's NCCL environment sets stands as it is, except NCCL_DEBUG and its like. The node's address is left out where the
-    plan knows only a host name.
+    plan knows only a host name, and so is what ``fabric_nccl_environment`` sets to null.
     """
+    node = plan["nodes"][name]
     entries = [entry for entry in node["nccl_environment"] if not entry["name"].startswith(DEBUG_PREFIX)]
     interface = _interface(node)
-    found = [] if interface is None else [(name, interface, reason) for name, reason in INTERFACE_VARIABLES]
+    found = [] if interface is None else [(variable, interface, reason) for variable, reason in INTERFACE_VARIABLES]
     address = node_address(node)
     if address is not None:
-        found += [(name, address, reason) for name, reason in ADDRESS_VARIABLES]
-    taken = {entry["name"] for entry in entries}
-    added = [{"name": name, "value": value, "reason": reason} for name, value, reason in (*found, *FIXED) if name not in taken]
+        found += [(variable, address, reason) for variable, reason in ADDRESS_VARIABLES]
+    taken = {entry["name"] for entry in entries} | set(plan["settings"]["fabric_nccl_environment"])
+    added = [{"name": variable, "value": value, "reason": reason} for variable, value, reason in (*found, *FIXED) if variable not in taken]
     return [{key: entry[key] for key in ("name", "value", "reason")} for entry in (*entries, *added)]
 
 
@@ -95,4 +96,4 @@ def vllm_remarks(plan: dict[str, Any], name: str) -> list[str]:
 
 def vllm_text(plan: dict[str, Any], name: str) -> str:
     """Return the text of a node's vllm.env."""
-    return environment_text(name, vllm_environment(plan["nodes"][name]), "launch environment of vLLM", vllm_remarks(plan, name))
+    return environment_text(name, vllm_environment(plan, name), "launch environment of vLLM", vllm_remarks(plan, name))

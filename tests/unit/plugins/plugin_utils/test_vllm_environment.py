@@ -47,7 +47,7 @@ def plan_of(count: int, **common: Any) -> dict[str, Any]:
 
 
 def values_of(plan: dict[str, Any], node: str = "spark2") -> dict[str, str]:
-    return {entry["name"]: entry["value"] for entry in vllm_environment(plan["nodes"][node])}
+    return {entry["name"]: entry["value"] for entry in vllm_environment(plan, node)}
 
 
 @pytest.mark.parametrize(("count", "common", "interface", "address", "devices", "more"), TOPOLOGIES)
@@ -90,12 +90,12 @@ def test_an_address_that_the_plan_does_not_know_is_left_out_and_said(host: str |
 
 
 def test_what_the_inventory_sets_stands_and_debugging_never_does() -> None:
-    own = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": "/tmp/x", "RAY_object_store_memory": "2147483648", "GLOO_SOCKET_IFNAME": None, "NCCL_IB_TC": "106"}
+    own = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": "/tmp/x", "VLLM_HOST_IP": None, "NCCL_IGNORE_CPU_AFFINITY": 0, "GLOO_SOCKET_IFNAME": None, "NCCL_IB_TC": 106}
     plan = plan_of(2, fabric_topology="pair", fabric_nccl_environment=own)
     values = values_of(plan)
-    assert values["RAY_object_store_memory"] == "2147483648" and values["NCCL_IB_TC"] == "106" and values["VLLM_HOST_IP"] == "10.77.0.2"
-    assert not {"NCCL_DEBUG", "NCCL_DEBUG_FILE", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "MN_IF_NAME"} & set(values)
-    assert [entry["name"] for entry in vllm_environment(plan["nodes"]["spark2"])].count("RAY_object_store_memory") == 1
+    assert values["NCCL_IGNORE_CPU_AFFINITY"] == "0" and values["NCCL_IB_TC"] == "106" and values["RAY_NODE_IP_ADDRESS"] == "10.77.0.2"
+    assert not {"NCCL_DEBUG", "NCCL_DEBUG_FILE", "VLLM_HOST_IP", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "MN_IF_NAME"} & set(values)
+    assert [entry["name"] for entry in vllm_environment(plan, "spark2")].count("NCCL_IGNORE_CPU_AFFINITY") == 1
 
 
 def test_the_example_of_the_document_is_what_the_plan_gives() -> None:
