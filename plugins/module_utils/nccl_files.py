@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The texts of ``nccl.env`` and of the hostfile. Pure.
+"""The texts of ``nccl.env``, of the launch environment like it, and of the hostfile. Pure.
 
 One assignment a line and whole-line comments: a shell reads that (``set -a; . nccl.env``), systemd (``EnvironmentFile=``), docker (``--env-file``), and a Slurm
 prolog alike.
@@ -17,9 +17,9 @@ MARK = "# Managed by dgxspark.fabric"
 """How each file for a node begins; only files that begin so are ever removed."""
 
 
-def environment_text(node: str, entries: Sequence[Mapping[str, Any]]) -> str:
-    """Return NCCL's environment of a node, each value with its reason above it."""
-    lines = [f"{MARK}: NCCL's environment on {node}"]
+def environment_text(node: str, entries: Sequence[Mapping[str, Any]], title: str = "NCCL's environment", remarks: Sequence[str] = ()) -> str:
+    """Return an environment of a node, each value with its reason above it; ``remarks`` are comments of one line below the title."""
+    lines = [f"{MARK}: {title} on {node}", *(f"# {remark}" for remark in remarks)]
     for entry in entries:
         lines += [f"# {entry['reason']}", f"{entry['name']}={entry['value']}"]
     return "\n".join(lines) + "\n"

@@ -10,7 +10,7 @@ short_description: Write the files of a fabric's plan into a folder of the contr
 version_added: "0.1.0"
 author: dgxspark.fabric contributors (@dgxspark)
 description:
-  - Writes C(plan.json), C(hostfile), C(cables.md) and, for each host, C(40-cx7.yaml) and C(nccl.env).
+  - Writes C(plan.json), C(hostfile), C(cables.md), C(switch.md), C(switch.html) and, for each host, C(40-cx7.yaml), C(nccl.env) and C(vllm.env).
   - Runs wholly on the controller, as the user who runs Ansible. No host is connected to, whatever the inventory says about connection and privileges.
   - Files of hosts that left the plan are removed from the folder when they begin with the mark of this collection.
 options:

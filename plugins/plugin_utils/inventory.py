@@ -26,7 +26,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.variables import (
 HOST_NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,62}"
 SSH_PORT = 22
 LOOPBACK = r"localhost|127\.[0-9.]+|::1"
-RESERVED_NAMES = ("switch", "plan.json", "hostfile", "cables.md")
+RESERVED_NAMES = ("switch", "plan.json", "hostfile", "cables.md", "switch.md", "switch.html")
 """Words that no host may have as its name: the end of a cable, and the files that stand beside the hosts' folders in the plan's."""
 LOCAL_CONNECTIONS = ("local", "ansible.builtin.local")
 

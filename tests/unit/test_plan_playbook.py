@@ -61,7 +61,8 @@ def test_examples_give_the_plan_and_the_seeds_files(site: Site, topology: str) -
     out = site.folder / "out"
     hosts = [f"spark{number}" for number in range(1, HOSTS[topology] + 1)]
     files = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
-    assert files == {"plan.json", "hostfile", "cables.md"} | {f"{host}/{name}" for host in hosts for name in ("40-cx7.yaml", "nccl.env")}
+    beside = {"plan.json", "hostfile", "cables.md", "switch.md", "switch.html"}
+    assert files == beside | {f"{host}/{name}" for host in hosts for name in ("40-cx7.yaml", "nccl.env", "vllm.env")}
     plan = json.loads((out / "plan.json").read_text())
     assert plan["topology"] == topology and list(plan["nodes"]) == hosts and not plan["nodes"]["spark1"]["local"]
     for host in hosts:

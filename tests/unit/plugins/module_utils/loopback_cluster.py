@@ -106,7 +106,7 @@ class Loopback:
                           "streams": test.get("streams"), "bidirectional": test.get("bidirectional", False), "concurrent": 2})
         peers = {test["peer"]: {"address": self.addresses[test["peer"]]} for test in tests}
         return {"run": "run-of-the-test", "node": name, "control_address": self.addresses[name], "control_port": self.control_port,
-                "start_skew_seconds": 1.0, "grace_seconds": 1.0, "tests": tests, "peers": peers,
+                "start_skew_seconds": 1.0, "grace_seconds": 4.0, "tests": tests, "peers": peers,
                 "rounds": 1 + max(test["round"] for test in self.tests), **more}
 
     def machine(self, name: str) -> perftest_job.Machine:

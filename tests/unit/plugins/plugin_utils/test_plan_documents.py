@@ -37,7 +37,8 @@ def documents_of(plan: dict[str, Any]) -> dict[str, str]:
 def test_files_of_a_mesh() -> None:
     documents = documents_of(plan_of())
     assert sorted(documents) == sorted(
-        ["plan.json", "hostfile", "cables.md"] + [f"spark{number}/{name}" for number in (1, 2, 3) for name in ("40-cx7.yaml", "nccl.env")]
+        ["plan.json", "hostfile", "cables.md", "switch.md", "switch.html"]
+        + [f"spark{number}/{name}" for number in (1, 2, 3) for name in ("40-cx7.yaml", "nccl.env", "vllm.env")]
     )
     assert json.loads(documents["plan.json"]) == plan_of()
     assert [line for line in documents["hostfile"].splitlines() if not line.startswith("#")] == [
@@ -92,7 +93,7 @@ def test_files_of_hosts_that_left_go_and_other_files_stay(tmp_path: pathlib.Path
     (tmp_path / "other" / "nccl.env").write_text("NCCL_DEBUG=INFO\n")
     pair = documents_of(plan_of(2, fabric_topology="pair"))
     changes = differences(tmp_path, pair, MARK)
-    assert {change.path for change in changes if change.after is None} == {"spark3/40-cx7.yaml", "spark3/nccl.env"}
+    assert {change.path for change in changes if change.after is None} == {"spark3/40-cx7.yaml", "spark3/nccl.env", "spark3/vllm.env"}
     apply(tmp_path, changes)
     assert foreign.read_text() == "mine" and (tmp_path / "other" / "nccl.env").exists()
     assert not (tmp_path / "spark3" / "nccl.env").exists() and differences(tmp_path, pair, MARK) == []

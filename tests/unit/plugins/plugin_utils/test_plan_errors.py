@@ -221,7 +221,7 @@ CASES: list[tuple[dict[str, dict[str, Any]], str]] = [
     # names that files of the plan have
     *(
         ({name: {"fabric_topology": "pair"}, "s2": {"fabric_topology": "pair"}}, f"names a host '{name}'")
-        for name in ("plan.json", "cables.md", "hostfile", "Switch")
+        for name in ("plan.json", "cables.md", "switch.md", "switch.html", "hostfile", "Switch")
     ),
     # one machine twice
     (hosts(2, fabric_topology="pair", ansible_host="10.0.0.5"), "ansible_host is 10.0.0.5 on both s1 and s2"),
