@@ -12,7 +12,7 @@ import pathlib
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 #: More output than this is cut: no perftest run prints as much.
 OUTPUT_LIMIT = 1024 * 1024
@@ -25,14 +25,14 @@ class ToolProcess:
     stdout and stderr apart, and a full pipe can stop nobody.
     """
 
-    def __init__(self, command: Sequence[str], folder: pathlib.Path, name: str) -> None:
-        """Start ``command``; raises OSError when it cannot be started."""
+    def __init__(self, command: Sequence[str], folder: pathlib.Path, name: str, added: Mapping[str, str] | None = None) -> None:
+        """Start ``command``, with ``added`` in its environment; raises OSError when it cannot be started."""
         self.command = list(command)
         self._out, self._err = folder / f"{name}.out", folder / f"{name}.err"
         with open(self._out, "wb") as out, open(self._err, "wb") as err:
             self._process = subprocess.Popen(
                 self.command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True, cwd="/",
-                env={**os.environ, "LC_ALL": "C"})
+                env={**os.environ, "LC_ALL": "C", **(added or {})})
         self.started = time.monotonic()
 
     @property
