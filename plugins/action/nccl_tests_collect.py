@@ -12,12 +12,14 @@ from ansible_collections.dgxspark.fabric.plugins.action.perftest_collect import 
 class ActionModule(JobFollower):
     """Follow the job of nccl-tests until it ends or its deadline passes; return its results as a fact."""
 
+    subject = what = "nccl-tests"
+
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
         fact = result.pop("ansible_facts")["fabric_perftest"]
         if "runs" not in fact:  # no result of the job came; the follower says why
             fact = {
-                "run": fact["run"], "node": fact["node"], "status": fact["status"], "reason": fact["status"], "message": fact["message"].replace(
-                    "the load tests", "nccl-tests"), "fix": "", "runs": [], "not_run": [], "nodes": {}, "problems": [], "stand_in": False}
+                "run": fact["run"], "node": fact["node"], "status": fact["status"], "reason": fact["status"], "message": fact["message"], "fix": "",
+                "runs": [], "not_run": [], "nodes": {}, "problems": [], "stand_in": False}
         result["ansible_facts"] = {"fabric_nccl": fact}
         return result

@@ -40,6 +40,9 @@ class ActionModule(ActionBase):
 
     _supports_check_mode = True
     _supports_async = False
+    #: What is followed, in sentences and before a line of progress.
+    subject = "the load tests"
+    what = "load tests"
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
@@ -72,11 +75,11 @@ class ActionModule(ActionBase):
         """Return the fact of a host on which no job runs, None when one does."""
         run, message = str(started.get("run", "")), str(started.get("msg") or "no answer")
         if started.get("unreachable"):
-            return without_result(run, node, "lost", f"{node} could not be reached when the load tests were started: {message}")
+            return without_result(run, node, "lost", f"{node} could not be reached when {self.subject} should start: {message}")
         if started.get("skipped"):
             return without_result(run, node, "not_started", message)
         if started.get("failed") or started.get("status") != "running":
-            return without_result(run, node, "not_started", f"the load tests did not start on {node}: {message}")
+            return without_result(run, node, "not_started", f"{self.subject} did not start on {node}: {message}")
         return None
 
     def _follow(self, node: str, started: dict[str, Any], times: Times, speaks: bool) -> dict[str, Any]:
@@ -133,7 +136,16 @@ class ActionModule(ActionBase):
 
     def _show(self, progress: dict[str, Any], shown: str, quiet: bool) -> str:
         """Show the progress: each look to a person, each round to a log."""
-        mark = str(progress.get("round")) if quiet else progress_line(progress)
+        line = self._line(progress)
+        mark = self._mark(progress) if quiet else line
         if mark != shown:
-            display.display(f"  load tests: {progress_line(progress)}")
+            display.display(f"  {self.what}: {line}")
         return mark
+
+    def _line(self, progress: dict[str, Any]) -> str:
+        """Return progress in words."""
+        return progress_line(progress)
+
+    def _mark(self, progress: dict[str, Any]) -> str:
+        """Return that part of progress whose changes a log shows."""
+        return str(progress.get("round"))

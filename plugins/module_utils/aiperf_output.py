@@ -21,6 +21,8 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils.inference_record i
 
 TOOL = "aiperf"
 SUMMARY, REQUESTS, RAW = "profile_export_aiperf.json", "profile_export.jsonl", "profile_export_raw.jsonl"
+#: Folder of the requests by process, until they are put together.
+RAW_PARTS = "raw_records"
 PROFILING = "profiling"
 NANOSECONDS = 1e9
 #: What a failed request met, by type and message of its error; a status of HTTP goes before.
@@ -116,6 +118,14 @@ def message_of(error: Mapping[str, t.Any]) -> str:
     return f"HTTP {status}: {told}" if isinstance(status, int) and 400 <= status < 600 and status != 499 else told or "an error without words"
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a request was given, and from how long a silence on it has stalled, in seconds."""
+
+    request_seconds: float
+    stall_seconds: float
+
+
 @dataclasses.dataclass(slots=True)
 class Requests:
     """What the requests themselves tell: how many ended well, and how the others failed."""
@@ -124,16 +134,13 @@ class Requests:
     failures: list[Failure] = dataclasses.field(default_factory=list)
 
 
-def read_requests(lines: Iterable[str], stall_seconds: float) -> Requests:
-    """Read the raw requests of the measurement, one JSON a line; what is none is passed over.
-
-    :param stall_seconds: from which silence at the end of a timed-out request it counts as stalled and not as slow
-    """
+def read_requests(lines: Iterable[str], limits: Limits) -> Requests:
+    """Read the raw requests of the measurement, one JSON a line; what is none is passed over."""
     seen = Requests()
     for request in documents(lines):
         if at(request, "metadata", "benchmark_phase") != PROFILING:
             continue
-        failure = request_failure(request, stall_seconds)
+        failure = request_failure(request, limits)
         if failure is None:
             seen.ok += 1
         else:
@@ -152,16 +159,14 @@ def documents(lines: Iterable[str]) -> Iterator[Mapping[str, t.Any]]:
             yield document
 
 
-def request_failure(request: Mapping[str, t.Any], stall_seconds: float) -> Failure | None:
+def request_failure(request: Mapping[str, t.Any], limits: Limits) -> Failure | None:
     """Return why a request is no good one, None when it is."""
     error = request.get("error")
     responses = request.get("responses")
     answers = [answer for answer in responses if isinstance(answer, Mapping)] if isinstance(responses, list) else []
     if isinstance(error, Mapping):
-        kind, message = kind_of(error), message_of(error)
-        if kind == "stalled":
-            message = silence(request, answers, stall_seconds) or message
-        return Failure(kind, 1, message)
+        kind = kind_of(error)
+        return timed_out(request, answers, limits) if kind == "stalled" else Failure(kind, 1, message_of(error))
     pieces, ended, carried = 0, False, ""
     for answer in answers:
         for value in data_of(answer):
@@ -187,17 +192,16 @@ def data_of(answer: Mapping[str, t.Any]) -> list[str]:
     return [packet["value"] for packet in packets if at(packet, "name") == "data" and isinstance(at(packet, "value"), str)]
 
 
-def silence(request: Mapping[str, t.Any], answers: list[Mapping[str, t.Any]], stall_seconds: float) -> str:
-    """Return how a request that timed out had come along, "" where its times are not known."""
-    began, ended = figure(at(request, "metadata", "request_start_ns")), figure(at(request, "metadata", "request_end_ns"))
+def timed_out(request: Mapping[str, t.Any], answers: list[Mapping[str, t.Any]], limits: Limits) -> Failure:
+    """Return how a request that ran out of time had come along: stalled, or slow where its text still came.
+
+    aiperf puts the end of such a request at its last piece, so how long it waited for more follows from the limit.
+    """
     origin = figure(request.get("start_perf_ns"))
-    if began is None or ended is None or origin is None:
-        return ""
-    total = (ended - began) / NANOSECONDS
     last = max((moment for answer in answers if (moment := figure(answer.get("perf_ns"))) is not None), default=None)
-    if last is None:
-        return f"nothing came for {total:.0f} s"
-    quiet = total - (last - origin) / NANOSECONDS
-    if quiet >= min(stall_seconds, total) / 2:
-        return f"the stream stopped after {len(answers)} pieces: nothing came for {quiet:.0f} s"
-    return f"the answer was not done after {total:.0f} s, {len(answers)} pieces had come: it is slow"
+    if origin is None or last is None:
+        return Failure("stalled", 1, f"nothing came for {limits.request_seconds:g} s")
+    quiet = limits.request_seconds - (last - origin) / NANOSECONDS
+    if quiet >= limits.stall_seconds:
+        return Failure("stalled", 1, f"the stream stopped after {len(answers)} pieces: nothing came for {quiet:.0f} s")
+    return Failure("slow", 1, f"the answer was not done after {limits.request_seconds:g} s, {len(answers)} pieces had come")

@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pathlib
 import typing as t
+import zlib
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import aiperf_output
 from ansible_collections.dgxspark.fabric.plugins.module_utils.inference_job_spec import GRACE_SECONDS, InferenceJob
@@ -18,28 +20,30 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils.inference_record i
 KEY_VARIABLE = "DGXSPARK_FABRIC_API_KEY"
 #: One process drives this many requests at once; few processes leave the processors to the server, where it runs on the same machine.
 REQUESTS_A_WORKER = 32
-#: The prompts of two runs are the same.
-SEED = 20261201
 
 
-def config(job: InferenceJob, model: str, concurrency: int, folder: str) -> dict[str, t.Any]:
+def config(job: InferenceJob, model: str, concurrency: int, folder: str, counts_tokens: bool) -> dict[str, t.Any]:
     """Return the configuration of one run, which aiperf takes as YAML and so as JSON.
 
-    A request may take as long as nothing may come plus the time of its answer: aiperf has one limit for both.
+    No prompt comes twice, in warm-up and measurement or in two runs: servers keep what they have computed of a prompt (prefix caching), and the
+    time to a first token would be that of a look into a cache.
+
+    :param counts_tokens: whether the server says how many tokens an answer has; else aiperf counts by its tokenizer
     """
     phase = {"type": "concurrency", "concurrency": concurrency, "duration": job.run_seconds, "gracePeriod": GRACE_SECONDS}
     warmup = {**phase, "name": "warmup", "requests": job.warmup_requests, "excludeFromResults": True}
     return {
         "schemaVersion": "2.0",
-        "randomSeed": SEED,
+        "randomSeed": zlib.crc32(f"{job.run} {concurrency}".encode()),
         "benchmark": {
             "model": model,
             "endpoint": {
                 "url": job.endpoint.url, "path": job.endpoint.path, "type": job.endpoint.kind, "streaming": True, "useLegacyMaxTokens": True,
-                "timeout": job.endpoint.answer_seconds, **({"extra": dict(job.endpoint.extra)} if job.endpoint.extra else {}),
+                "useServerTokenCount": counts_tokens,
+                "timeout": job.endpoint.request_seconds, **({"extra": dict(job.endpoint.extra)} if job.endpoint.extra else {}),
                 **({"apiKey": f"${{{KEY_VARIABLE}}}"} if job.endpoint.api_key else {})},
             "dataset": {
-                "type": "synthetic", "entries": job.requests,
+                "type": "synthetic", "entries": job.requests + job.warmup_requests,
                 "prompts": {"isl": {"mean": job.input_tokens, "stddev": 0}, "osl": {"mean": job.output_tokens, "stddev": 0}}},
             "tokenizer": {"name": job.tokenizer or model},
             "phases": [*([warmup] if job.warmup_requests else []), {**phase, "name": aiperf_output.PROFILING, "requests": job.requests}],
@@ -47,7 +51,7 @@ def config(job: InferenceJob, model: str, concurrency: int, folder: str) -> dict
             "gpuTelemetry": {"enabled": False},
             "serverMetrics": {"enabled": False},
             "runtime": {"ui": "none", "workers": 1 + (concurrency - 1) // REQUESTS_A_WORKER, "recordProcessors": 1},
-            "logging": {"level": "WARNING"},
+            "logging": {"level": "ERROR"},
         },
     }
 
@@ -57,10 +61,10 @@ def command(program: str, configuration: str) -> list[str]:
     return [program, "profile", "--config", configuration]
 
 
-def environment(job: InferenceJob, folder: str) -> dict[str, str]:
-    """Return what aiperf needs in its environment; ``folder`` takes its caches where there is no home."""
+def environment(job: InferenceJob) -> dict[str, str]:
+    """Return what aiperf needs in its environment. Its sockets go below /tmp: in the state folder their paths would be too long."""
     added = {KEY_VARIABLE: job.endpoint.api_key} if job.endpoint.api_key else {}
-    return {**added, "TOKENIZERS_PARALLELISM": "false", "NO_PROXY": "*", "no_proxy": "*", "TMPDIR": folder}
+    return {**added, "TOKENIZERS_PARALLELISM": "false", **({} if job.endpoint.verify else {"AIPERF_HTTP_SSL_VERIFY": "false"})}
 
 
 def ended(folder: pathlib.Path) -> int:
@@ -72,22 +76,30 @@ def ended(folder: pathlib.Path) -> int:
         return 0
 
 
-def read(folder: pathlib.Path, stall_seconds: float) -> LoadResult:
+def read(folder: pathlib.Path, limits: aiperf_output.Limits) -> LoadResult:
     """Return what a run's files say.
+
+    Where every request failed, aiperf writes no summary; the requests are there.
 
     :raises ResultError: when there is no result
     """
+    requests = aiperf_output.read_requests(raw_lines(folder), limits)
+    seen = len(requests.failures)
     try:
         with open(folder / aiperf_output.SUMMARY, encoding="utf-8", errors="replace") as stream:
             result = aiperf_output.parse(stream.read(RESULT_LIMIT))
     except OSError as error:
+        if seen and not requests.ok:
+            return LoadResult(aiperf_output.TOOL, failed=seen, failures=together(requests.failures))
         raise ResultError(f"aiperf left no result ({error.strerror})") from None
-    try:
-        with open(folder / aiperf_output.RAW, encoding="utf-8", errors="replace") as stream:
-            requests = aiperf_output.read_requests(stream, stall_seconds)
-    except OSError:
+    if not requests.ok and not seen:
         return result
-    if not requests.ok and not requests.failures:
-        return result
-    return dataclasses.replace(
-        result, ok=requests.ok, failed=max(result.failed, len(requests.failures)), failures=together(requests.failures) or result.failures)
+    return dataclasses.replace(result, ok=requests.ok, failed=max(result.failed, seen), failures=together(requests.failures) or result.failures)
+
+
+def raw_lines(folder: pathlib.Path) -> t.Iterator[str]:
+    """Return the lines of the requests as they were: of the file of all, or of those of each process, which are put together at the end."""
+    paths = [folder / aiperf_output.RAW] if (folder / aiperf_output.RAW).is_file() else sorted((folder / aiperf_output.RAW_PARTS).glob("*.jsonl"))
+    for path in paths:
+        with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as stream:
+            yield from stream

@@ -45,7 +45,7 @@ class Endpoint:
     verify: bool = True
     connect_seconds: float = 10.0
     stall_seconds: float = 60.0
-    answer_seconds: float = 180.0
+    request_seconds: float = 180.0
     #: Fields that every request carries besides, such as ``ignore_eos``.
     extra: Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
 
@@ -78,13 +78,15 @@ def base_url(url: str) -> str:
 def look(endpoint: Endpoint, model: str = "", now: Callable[[], float] = time.monotonic) -> dict[str, t.Any]:
     """Return what an endpoint is.
 
-    That is ``models``, ``model``, ``max_context_tokens``, ``quantisation``, ``server``, ``first_token_ms``, ``tokens``, and ``problem`` (None, or id and message).
+    That is ``models``, ``model``, ``max_context_tokens``, ``quantisation``, ``server``, ``first_token_ms``, ``pieces``, ``counts_tokens`` (whether it says
+    how many tokens an answer has), and ``problem`` (None, or id and message).
 
     :param model: to ask; "" takes the only one that is served
     :param now: clock, in seconds
     """
     seen: dict[str, t.Any] = {
-        "models": [], "model": model, "max_context_tokens": None, "quantisation": "", "server": "", "first_token_ms": None, "tokens": None, "problem": None}
+        "models": [], "model": model, "max_context_tokens": None, "quantisation": "", "server": "", "first_token_ms": None, "pieces": None,
+        "counts_tokens": False, "problem": None}
     try:
         entries = served(endpoint)
         seen["models"] = [entry["id"] for entry in entries]
@@ -92,7 +94,7 @@ def look(endpoint: Endpoint, model: str = "", now: Callable[[], float] = time.mo
         entry = next((entry for entry in entries if entry["id"] == seen["model"]), {})
         seen["max_context_tokens"], seen["quantisation"] = limits_of(entry)
         seen["server"] = version_of(endpoint)
-        seen["first_token_ms"], seen["tokens"] = streamed(endpoint, seen["model"], now)
+        seen["first_token_ms"], seen["pieces"], seen["counts_tokens"] = streamed(endpoint, seen["model"], now)
     except EndpointProblem as problem:
         seen["problem"] = {"id": problem.id, "message": problem.message}
     return seen
@@ -143,12 +145,12 @@ def version_of(endpoint: Endpoint) -> str:
     return ""
 
 
-def streamed(endpoint: Endpoint, model: str, now: Callable[[], float]) -> tuple[float, int]:
-    """Ask for one short answer as a stream; return the milliseconds to its first token and the number of pieces with text.
+def streamed(endpoint: Endpoint, model: str, now: Callable[[], float]) -> tuple[float, int, bool]:
+    """Ask for one short answer as a stream; return the milliseconds to its first token, the number of pieces with text, and whether it counts tokens.
 
     :raises EndpointProblem: when it does not come whole
     """
-    asked: dict[str, t.Any] = {**endpoint.extra, "model": model, "max_tokens": PROBE_TOKENS, "stream": True}
+    asked: dict[str, t.Any] = {**endpoint.extra, "model": model, "max_tokens": PROBE_TOKENS, "stream": True, "stream_options": {"include_usage": True}}
     asked |= {"messages": [{"role": "user", "content": PROBE_TEXT}]} if endpoint.kind == "chat" else {"prompt": PROBE_TEXT}
     began = now()
     connection = connect(endpoint)
@@ -169,9 +171,9 @@ def streamed(endpoint: Endpoint, model: str, now: Callable[[], float]) -> tuple[
         connection.close()
 
 
-def read_stream(lines: t.Any, began: float, endpoint: Endpoint, now: Callable[[], float]) -> tuple[float, int]:
+def read_stream(lines: t.Any, began: float, endpoint: Endpoint, now: Callable[[], float]) -> tuple[float, int, bool]:
     """Read server-sent events to their end; ``lines`` has ``readline``. See ``streamed``."""
-    first, pieces, finished = None, 0, False
+    first, pieces, finished, counts = None, 0, False, False
     while True:
         try:
             line = lines.readline(LINE_LIMIT)
@@ -191,16 +193,16 @@ def read_stream(lines: t.Any, began: float, endpoint: Endpoint, now: Callable[[]
                 raise EndpointProblem("http", f"the stream carries an error after {pieces} pieces: {shown(json.dumps(event['error']))}")
             has_text, ends = piece(event)
             pieces += has_text
-            finished = finished or ends
+            finished, counts = finished or ends, counts or isinstance(event.get("usage"), Mapping)
             if has_text and first is None:
                 first = 1000 * (now() - began)
-        if now() - began > endpoint.answer_seconds:
-            raise EndpointProblem("stalled", f"{pieces} pieces came in {endpoint.answer_seconds:g} s, and the answer of {PROBE_TOKENS} tokens was not done")
+        if now() - began > endpoint.request_seconds:
+            raise EndpointProblem("stalled", f"{pieces} pieces came in {endpoint.request_seconds:g} s, and the answer of {PROBE_TOKENS} tokens was not done")
     if not finished:
         raise EndpointProblem("truncated", f"the stream ended after {pieces} pieces without finish_reason and without [DONE]")
     if first is None:
         raise EndpointProblem("truncated", "the stream ended well and carried no text at all")
-    return round(first, 1), pieces
+    return round(first, 1), pieces, counts
 
 
 def piece(event: Mapping[str, t.Any]) -> tuple[bool, bool]:

@@ -17,6 +17,7 @@ import typing as t
 from collections.abc import Callable, Sequence
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import aiperf_run, command as programs, inference_endpoint, job_state, load_generator
+from ansible_collections.dgxspark.fabric.plugins.module_utils.aiperf_output import Limits
 from ansible_collections.dgxspark.fabric.plugins.module_utils.inference_job_spec import InferenceJob
 from ansible_collections.dgxspark.fabric.plugins.module_utils.inference_record import Failure, LoadResult, ResultError, Terms, record
 from ansible_collections.dgxspark.fabric.plugins.module_utils.tool_process import ToolProcess
@@ -136,10 +137,10 @@ class InferenceBench:
         name = f"aiperf-{concurrency}"
         artifacts = self.folder.path / name
         artifacts.mkdir(mode=0o700)
-        self.folder.write(f"{name}.json", aiperf_run.config(job, model, concurrency, str(artifacts)))
+        self.folder.write(f"{name}.json", aiperf_run.config(job, model, concurrency, str(artifacts), self.fact["endpoint"]["counts_tokens"]))
         command = aiperf_run.command(program, str(self.folder.path / f"{name}.json"))
         try:
-            tool = self._start(command, name, aiperf_run.environment(job, str(self.folder.scratch)))
+            tool = self._start(command, name, aiperf_run.environment(job))
         except OSError as error:
             self._end("failed", "generator", f"{program} cannot be started: {error}")
             return False
@@ -153,7 +154,7 @@ class InferenceBench:
         self._stop()
         out, err = tool.output()
         try:
-            result = aiperf_run.read(artifacts, job.endpoint.stall_seconds)
+            result = aiperf_run.read(artifacts, Limits(job.endpoint.request_seconds, job.endpoint.stall_seconds))
         except ResultError as error:
             told = telling_line(err + out)
             why = f"did not end within {job.one_run_seconds:.0f} s" if code is None else f"ended with status {tool.exit_code}"
@@ -161,10 +162,11 @@ class InferenceBench:
             self._end("failed", "tokenizer" if lacking else "generator", f"aiperf {why}, {error}: {told}", TOKENIZER_FIX if lacking else "")
             self.fact["tail"] = tail(err + out)
             return False
-        self.fact["tool"] = result.tool
-        self.fact["runs"].append(self._record(self._complete(result, code), concurrency))
+        self.fact["tool"] = f"aiperf {job.version}"
+        self.fact["runs"].append(self._record(dataclasses.replace(self._complete(result, code), tool=self.fact["tool"]), concurrency))
         self._write(wanted, 0.0)
-        return True
+        # Where no request ends well, more at once will not either.
+        return result.ok > 0
 
     def _complete(self, result: LoadResult, code: int | None) -> LoadResult:
         """Return a result that says when fewer requests ended than were asked for."""

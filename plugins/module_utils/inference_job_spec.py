@@ -64,7 +64,7 @@ class InferenceJob:
     @property
     def deadline(self) -> float:
         """Seconds after which the job ends whatever happens."""
-        look = 4 * (self.endpoint.connect_seconds + self.endpoint.stall_seconds) + self.endpoint.answer_seconds
+        look = 4 * (self.endpoint.connect_seconds + self.endpoint.stall_seconds) + self.endpoint.request_seconds
         return (0 if self.program else self.install_seconds) + look + len(self.concurrency) * self.one_run_seconds + 60
 
 
@@ -128,7 +128,7 @@ def parse_endpoint(document: Mapping[str, t.Any]) -> Endpoint:
         raise JobInputError(f"inference_bench_url: {error}") from None
     return Endpoint(
         url=url, kind=kind, api_key=key, verify=bool(document.get("verify", True)), connect_seconds=number(document, "connect_seconds", 0.1, 600),
-        stall_seconds=number(document, "stall_seconds", 0.1, 86400), answer_seconds=number(document, "answer_seconds", 0.1, 86400),
+        stall_seconds=number(document, "stall_seconds", 0.1, 86400), request_seconds=number(document, "request_seconds", 0.1, 86400),
         extra=dict(extra))
 
 

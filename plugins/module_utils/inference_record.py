@@ -13,7 +13,7 @@ import typing as t
 from collections.abc import Iterable, Mapping
 
 #: What a request can meet, in the order in which it is told; each has a check of its own.
-FAILURES = ("refused", "http", "stalled", "truncated", "other")
+FAILURES = ("refused", "http", "stalled", "slow", "truncated", "other")
 TOLD = 300
 #: A result is read up to this size: runs with every request in detail are large.
 RESULT_LIMIT = 512 * 1024 * 1024

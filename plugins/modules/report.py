@@ -66,6 +66,13 @@ options:
     type: list
     elements: dict
     default: []
+  measured_inference:
+    description:
+      - C(fabric_inference) by host, measured after the run was stored. Its runs are added to those that the host had; one under the same conditions,
+        on as many nodes at the same link speed, is replaced.
+      - Only with O(source).
+    type: dict
+    default: {}
   bottleneck:
     description: Whether to say what limits inference where nothing but RDMA was measured, too. Else it is said where NCCL or inference was measured.
     type: bool

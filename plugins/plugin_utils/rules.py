@@ -37,7 +37,7 @@ except ImportError as exc:
 RULES_DIRECTORY = pathlib.Path(__file__).resolve().parent / "shipped_rules"
 
 #: In the order of the layers; within a file the order is the order of the report.
-RULE_FILES = ("node.yml", "pcie.yml", "link.yml", "address.yml", "path.yml", "rdma.yml", "tcp.yml", "nccl.yml")
+RULE_FILES = ("node.yml", "pcie.yml", "link.yml", "address.yml", "path.yml", "rdma.yml", "tcp.yml", "nccl.yml", "inference.yml")
 
 ORDERING_OPS = (">=", "<=")
 OPS = {

@@ -32,6 +32,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_rdma import
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.checks_tcp import cable_tcp_facts, dispersion, tcp_facts
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.evaluate import Subject
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import LAYERS, RailKey
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.inference_facts import inference_facts, inference_skip
 
 RAILS = ("a", "b")
 IN_CHECK_MODE = "not measured in check mode"
@@ -110,8 +111,10 @@ class Cluster:
             "edges": self.edges,
             "tcp": dispersion({cable["name"]: self.cable_tcp(cable) for cable in self.plan["cables"]}, float(self.plan["link_gbps"] or 0)),
             "nccl": nccl_facts(self.plan, fact),
+            "inference": inference_facts(self.data.get("inference") or {}),
         }
-        skips = {layer: reason for layer, reason in (("tcp", tcp), ("nccl", nccl)) if reason is not None}
+        inference = inference_skip(self.data.get("inference") or {}, self.data["mode"], IN_CHECK_MODE)
+        skips = {layer: reason for layer, reason in (("tcp", tcp), ("nccl", nccl), ("inference", inference)) if reason is not None}
         return Subject("cluster", self.plan["cluster"], facts, not_judged=skips)
 
     def rails_of(self, cable: Mapping[str, Any]) -> list[str]:

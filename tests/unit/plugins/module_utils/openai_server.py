@@ -79,6 +79,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(200, {"object": "list", "data": [{"id": one, "object": "model", "owned_by": "vllm", "max_model_len": CONTEXT} for one in models]})
         elif self.path == "/version" and self.server.fault != "no_list":
             self.answer(200, {"version": VERSION})
+        elif self.path == "/health":
+            self.answer(200, {})
         else:
             self.answer(404, {"detail": "Not Found"})
 

@@ -19,7 +19,7 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils import inference_e
 from ansible_collections.dgxspark.fabric.plugins.module_utils.inference_endpoint import Endpoint, EndpointProblem, base_url, look
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.module_utils.openai_server import CONTEXT, MODEL, SOMETIMES, VERSION, serving
 
-QUICK = {"connect_seconds": 1.0, "stall_seconds": 0.4, "answer_seconds": 5.0}
+QUICK = {"connect_seconds": 1.0, "stall_seconds": 0.4, "request_seconds": 5.0}
 
 PROBLEMS = [
     ("http", "http", "answers HTTP 500: {\"error\": {\"message\": \"CUDA error: out of memory\""),
@@ -43,7 +43,7 @@ def test_a_good_endpoint_tells_what_it_serves(kind: str) -> None:
         seen = look(Endpoint(server.url, kind, api_key="secret", **QUICK))
     assert seen["problem"] is None
     assert (seen["models"], seen["model"], seen["max_context_tokens"], seen["server"]) == ([MODEL], MODEL, CONTEXT, f"vLLM {VERSION}")
-    assert seen["tokens"] == 16
+    assert (seen["pieces"], seen["counts_tokens"]) == (16, True)
     assert 0 < seen["first_token_ms"] < 1000
 
 
@@ -106,7 +106,7 @@ def test_what_is_no_http_server(answer: bytes, text: str) -> None:
 
 def test_an_answer_that_takes_for_ever_is_ended() -> None:
     with serving(token_seconds=0.3) as server:
-        problem = look(Endpoint(server.url, connect_seconds=1, stall_seconds=1, answer_seconds=0.5))["problem"]
+        problem = look(Endpoint(server.url, connect_seconds=1, stall_seconds=1, request_seconds=0.5))["problem"]
     assert problem["id"] == "stalled"
     assert "pieces came in 0.5 s" in problem["message"]
 
@@ -136,7 +136,7 @@ EVENTS = st.lists(st.one_of(
 def test_whatever_a_stream_holds_it_is_whole_or_has_a_problem(events: list[bytes]) -> None:
     stream = io.BytesIO(b"\n".join(events))
     try:
-        first, pieces = endpoint_look.read_stream(stream, 0.0, Endpoint("http://host"), lambda: 1.0)
+        first, pieces, _counts = endpoint_look.read_stream(stream, 0.0, Endpoint("http://host"), lambda: 1.0)
     except EndpointProblem as problem:
         assert problem.id in ("truncated", "http")
     else:
