@@ -12,7 +12,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.inference_facts import together
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.inference_facts import with_measured
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.measured_layers import inference_beside
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plain_data import plain
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report import judge_again, make_report, redacted, report_files, with_bottleneck
@@ -102,7 +102,7 @@ class ActionModule(ActionBase):
         stored = load(source)
         stored.get("plan", {}).setdefault("rules", []).extend(arguments["rules"])
         add_inference(stored, arguments["inference"])
-        add_measured(stored, arguments["measured_inference"])
+        stored["inference"] = with_measured(stored.get("inference"), arguments["measured_inference"])
         report = judge_again(stored)
         beside = (source if source.is_dir() else source.parent).resolve()
         compared = [compare_with(report, beside.parent, arguments["baseline"], arguments["noise_percent"])] if arguments["baseline"] else None
@@ -116,12 +116,6 @@ def add_inference(results: dict[str, Any], runs: list[dict[str, Any]]) -> None:
     """Add runs of inference that were given by hand to those of the hosts."""
     if runs:
         results["inference"] = {**(results.get("inference") or {}), "localhost": {"runs": runs}}
-
-
-def add_measured(stored: dict[str, Any], measured: dict[str, Any]) -> None:
-    """Add what hosts measured of inference after a run was stored to what they had."""
-    known = stored.get("inference") or {}
-    stored["inference"] = {**known, **{host: together(known.get(host), fact) for host, fact in measured.items()}}
 
 
 def completed(report: dict[str, Any], arguments: dict[str, Any], runs: Path, compared: list[dict[str, Any]] | None) -> dict[str, Any]:

@@ -35,7 +35,7 @@ FINDINGS_NAMED = 4
 
 RUN_RDMA = "run playbooks/validate.yml on all nodes, without --check"
 RUN_NCCL = "run playbooks/validate.yml with nccl-tests on the nodes (docs/nccl.md)"
-RUN_INFERENCE = "measure throughput on one node and on all under the same conditions, and give both as fabric_inference (docs/verdict.md)"
+RUN_INFERENCE = "run playbooks/inference.yml on one node and on all under the same conditions (docs/inference.md), or state both runs (docs/verdict.md)"
 
 ANSWERS = {"yes": "would help", "no": "would not help", "already": "is there", "open": "cannot be said"}
 

@@ -60,7 +60,7 @@ def measured_facts(results: Mapping[str, Any]) -> list[dict[str, Any]]:
 def inference_facts(results: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the rules of layer inference ask for (see ``rule_facts``)."""
     facts = measured_facts(results)
-    runs = [run for fact in facts for run in fact.get("runs") or [] if isinstance(run, Mapping)]
+    runs = [laid_out(run) for fact in facts for run in runs_of(fact)]
     good = [run for run in runs if not run.get("errors") and positive(run.get("throughput_tokens_per_s"))]
     problems = {name: [of_endpoint(fact) for fact in facts if fact.get("status") == "refused" and fact.get("reason") in ids]
                 for name, ids in ENDPOINT_PROBLEMS.items()}
@@ -88,11 +88,29 @@ def inference_facts(results: Mapping[str, Any]) -> dict[str, Any]:
 
 def together(earlier: Any, later: Mapping[str, Any]) -> dict[str, Any]:
     """Return a host's fact with the runs that it had before; a run under the same conditions, on as many nodes at the same link speed, is replaced."""
-    new = [run for run in later.get("runs") or [] if isinstance(run, Mapping)]
+    new = runs_of(later)
     known = [identity(run) for run in new]
-    old = earlier.get("runs") if isinstance(earlier, Mapping) else None
-    stay = [run for run in old if isinstance(run, Mapping) and identity(run) not in known] if isinstance(old, list) else []
-    return {**later, "runs": [*stay, *new]}
+    return {**later, "runs": [*(run for run in runs_of(earlier) if identity(run) not in known), *new]}
+
+
+def runs_of(fact: Any) -> list[Mapping[str, Any]]:
+    """Return the runs of a fact, none where it holds no list of them."""
+    runs = fact.get("runs") if isinstance(fact, Mapping) else None
+    return [run for run in runs if isinstance(run, Mapping)] if isinstance(runs, list) else []
+
+
+def laid_out(run: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a run whose parts are of the kind that they should be; a stored one may hold anything."""
+    maps = {key: run[key] if isinstance(run.get(key), Mapping) else {} for key in ("conditions", "requests", *MEASURES)}
+    failures = run.get("failures")
+    told = [failure for failure in failures if isinstance(failure, Mapping)] if isinstance(failures, list) else []
+    return {**run, **maps, "failures": told}
+
+
+def with_measured(stored: Mapping[str, Any] | None, measured: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the inference of a stored run, by host, with what hosts measured since."""
+    known = dict(stored or {})
+    return {**known, **{host: together(known.get(host), fact) for host, fact in measured.items()}}
 
 
 def identity(run: Mapping[str, Any]) -> tuple[str, ...]:
@@ -109,11 +127,9 @@ def failures(runs: Iterable[Mapping[str, Any]], kind: str) -> list[str]:
     """Return the requests that failed in one way, a text a run; what has no kind of ours is ``other``."""
     found = []
     for run in runs:
-        for failure in run.get("failures") or []:
-            name = failure.get("kind") if isinstance(failure, Mapping) else None
-            if (name if name in FAILURES else "other") == kind:
-                requests = run.get("requests") or {}
-                total = sum(int(value) for value in (requests.get("ok"), requests.get("failed")) if is_figure(value))
+        for failure in run["failures"]:
+            if (failure.get("kind") if failure.get("kind") in FAILURES else "other") == kind:
+                total = sum(int(value) for value in (run["requests"].get("ok"), run["requests"].get("failed")) if is_figure(value))
                 of = f" of {total}" if total else ""
                 found.append(f"{run_text(run)}: {failure.get('count')}{of} requests ({failure.get('message')})")
     return found
@@ -130,7 +146,7 @@ def run_text(run: Mapping[str, Any]) -> str:
 
 def lengths(run: Mapping[str, Any]) -> list[str]:
     """Return where answers or prompts had another length than the conditions state."""
-    conditions = run.get("conditions") or {}
+    conditions = run["conditions"]
     found = []
     for what, key in (("answers", "output_tokens"), ("prompts", "input_tokens")):
         wanted, seen = conditions.get(key), run.get(f"measured_{key}")
@@ -141,13 +157,13 @@ def lengths(run: Mapping[str, Any]) -> list[str]:
 
 def not_stated(runs: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the conditions that some run does not state."""
-    stated = [run.get("conditions") or {} for run in runs]
+    stated = [run["conditions"] for run in runs]
     return [key for key in CONDITIONS if any(one.get(key) in (None, "") for one in stated)]
 
 
 def slowest(runs: Iterable[Mapping[str, Any]], measure: str) -> dict[str, Any] | None:
     """Return the run with the highest 95th percentile of a measure, None where no run has one."""
-    figures = [(run[measure]["p95"], run) for run in runs if isinstance(run.get(measure), Mapping) and is_figure(run[measure].get("p95"))]
+    figures = [(run[measure]["p95"], run) for run in runs if is_figure(run[measure].get("p95"))]
     if not figures:
         return None
     value, run = max(figures, key=first_of)

@@ -96,14 +96,14 @@ def problem_of(run: Any) -> str:
     nodes = run.get("nodes")
     if not isinstance(nodes, int) or isinstance(nodes, bool) or nodes < 1:
         return f"has nodes {shown(nodes)}, expected a whole number from 1"
+    if run.get("errors"):
+        return f"had errors ({shown(run['errors'])}), its throughput does not count"
     for key in ("throughput_tokens_per_s", "link_gbps"):
         if (key in run or key != "link_gbps") and not positive(run.get(key)):
             return f"has {key} {shown(run.get(key))}, expected a number above 0"
     share = run.get("communication_percent")
     if share is not None and not (is_figure(share) and 0 <= share <= 100):
         return f"has communication_percent {shown(share)}, expected 0 to 100"
-    if run.get("errors"):
-        return f"had errors ({shown(run['errors'])}), its throughput does not count"
     conditions = run.get("conditions")
     missing = [key for key in CONDITIONS if not isinstance(conditions, Mapping) or conditions.get(key) in (None, "")]
     if missing:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.evaluate import Subject, judge_subject
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import Finding, counts_of
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.inference_facts import inference_facts, run_text
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.inference_facts import inference_facts, run_text, runs_of
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.measured_rows import is_figure
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import number_text
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rules import load_rules
@@ -44,7 +44,7 @@ def judge_inference(results: Mapping[str, Any], cluster: str, rules: Iterable[An
 
 def measured_lines(fact: Mapping[str, Any]) -> list[str]:
     """Return what a host measured, a line a run."""
-    return [f"  {run_text(run)}: {figures(run)}" for run in fact.get("runs") or [] if isinstance(run, Mapping)]
+    return [f"  {run_text(run)}: {figures(run)}" for run in runs_of(fact)]
 
 
 def figures(run: Mapping[str, Any]) -> str:
