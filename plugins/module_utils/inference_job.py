@@ -54,7 +54,8 @@ class InferenceBench:
             "endpoint": {}, "runs": []}
         self._tool: ToolProcess | None = None
         self._began = time.monotonic()
-        self._what, self._level = "the look at the endpoint", 0
+        #: What is done now, at which concurrency, and how many requests that asks for.
+        self._what, self._level, self._wanted = "the look at the endpoint", 0, 0
 
     def open(self) -> None:
         """Make the state folder, the remains of earlier runs gone; raises OSError."""
@@ -77,7 +78,7 @@ class InferenceBench:
             self.abort()
             if self.fact["status"] == "running":
                 self.fact.update(status="failed", reason="ended", message=f"the measurement was ended on {self.job.node} before it was done")
-            self._write(self.job.requests, 0.0)
+            self._write(self._wanted, 0.0)
         return self.fact
 
     def _work(self) -> None:
@@ -96,8 +97,7 @@ class InferenceBench:
             self._end("failed", "generator", error.message, error.fix)
             return
         for level, concurrency in enumerate(self.job.concurrency):
-            self._level = level
-            self._what = f"{concurrency} at once"
+            self._what, self._level, self._wanted = f"{concurrency} at once", level, self.job.requests + self.job.warmup_requests
             if not self._measure(program, concurrency):
                 return
 
@@ -144,13 +144,13 @@ class InferenceBench:
         except OSError as error:
             self._end("failed", "generator", f"{program} cannot be started: {error}")
             return False
-        until, wanted = time.monotonic() + job.one_run_seconds, job.requests + job.warmup_requests
+        until = time.monotonic() + job.one_run_seconds
         began, done = time.monotonic(), 0
         while (code := tool.wait(self.machine.look_seconds)) is None and time.monotonic() < until:
             ended = aiperf_run.ended(artifacts)
             if ended != done or not done:
                 done = ended
-                self._write(done, (time.monotonic() - began) / done * max(0, wanted - done) if done else job.run_seconds)
+                self._write(done, (time.monotonic() - began) / done * max(0, self._wanted - done) if done else job.run_seconds)
         self._stop()
         out, err = tool.output()
         try:
@@ -164,7 +164,7 @@ class InferenceBench:
             return False
         self.fact["tool"] = f"aiperf {job.version}"
         self.fact["runs"].append(self._record(dataclasses.replace(self._complete(result, code), tool=self.fact["tool"]), concurrency))
-        self._write(wanted, 0.0)
+        self._write(self._wanted, 0.0)
         # Where no request ends well, more at once will not either.
         return result.ok > 0
 
@@ -207,7 +207,7 @@ class InferenceBench:
         running = self.fact["status"] == "running"
         self.folder.write(job_state.PROGRESS, {
             "run": self.job.run, "node": self.job.node, "status": self.fact["status"], "round": self._level + 1, "rounds": len(self.job.concurrency),
-            "what": self._what, "ended": ended, "wanted": self.job.requests + self.job.warmup_requests, "running": int(running),
+            "what": self._what, "ended": ended, "wanted": self._wanted, "running": int(running),
             "seconds_left": seconds_left if running else 0.0, "pid": os.getpid()})
 
 

@@ -22,6 +22,9 @@ PACKAGE = "aiperf"
 #: Versions of Python that the pinned aiperf is for (its Requires-Python), best first.
 PYTHONS = ("3.12", "3.13", "3.11")
 STAMP = ".complete"
+#: One package that aiperf needs, crick, has no wheel for arm64 and is built from source there; these words tell that it could not be.
+BUILD_WORDS = ("Python.h", "gcc", "Failed to build", "Failed building wheel", "failed-wheel-build")
+BUILD_FIX = "Install a compiler and Python's headers (build-essential, python3-dev), or drive the endpoint from an x86 machine (inference_bench_from: localhost)."
 #: Free bytes that the environment needs, the package index's cache included.
 LEAST_BYTES = 3 * 2**30
 
@@ -89,14 +92,15 @@ def make(folder: str, version: str, python: str, pip_options: Sequence[str], ste
         lacking = "ensurepip" in made.out + made.err or "No module named venv" in made.err
         fix = f"Install {pathlib.Path(interpreter).name}-venv." if lacking else "Set inference_bench_python to another Python."
         raise GeneratorError(f"{interpreter} makes no virtual environment: {last_line(made.err or made.out)}", fix)
-    pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off", "--only-binary", ":all:"]
+    pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off", "--prefer-binary"]
     done = step("pip", [*pip, *pip_options, f"{PACKAGE}=={version}"], seconds)
     if done.rc != 0:
         shutil.rmtree(home, ignore_errors=True)
-        why = f"pip did not end within {seconds:g} s" if done.rc == programs.TIMED_OUT else error_line(done.out + done.err)
+        text = done.out + done.err
+        why = f"pip did not end within {seconds:g} s" if done.rc == programs.TIMED_OUT else error_line(text)
         raise GeneratorError(
             f"{PACKAGE} {version} cannot be installed into {home}: {why}",
-            "Give this machine a package index or a folder of wheels by inference_bench_pip_options (--index-url=…, --find-links=…, --no-index), drive the "
+            BUILD_FIX if any(word in text for word in BUILD_WORDS) else "Give this machine a package index or a folder of wheels by inference_bench_pip_options (--index-url=…, --find-links=…, --no-index), drive the "
             "endpoint from another one (inference_bench_from: localhost), or name an installed one in inference_bench_program.")
     seen = step("version", [str(program), "--version"], min(seconds, 120.0))
     if seen.rc != 0 or version_in(seen.out + seen.err) != version:

@@ -32,7 +32,7 @@ TOLD = 6
 def progress_line(progress: Mapping[str, Any]) -> str:
     """Return "8 at once (2 of 3), 40 of 110 requests ended, about 25 s left"."""
     rounds, wanted = int(progress.get("rounds") or 0), int(progress.get("wanted") or 0)
-    level = f" ({progress.get('round')} of {rounds})" if rounds > 1 else ""
+    level = f" ({progress.get('round')} of {rounds})" if wanted and rounds > 1 else ""
     ended = f", {progress.get('ended') or 0} of {wanted} requests ended" if wanted else ""
     return f"{progress.get('what') or 'nothing yet'}{level}{ended}, about {float(progress.get('seconds_left') or 0):.0f} s left"
 

@@ -226,6 +226,8 @@ def test_the_environment_is_made_once(tmp_path: pathlib.Path) -> None:
     ({"pip": done(1, err="ERROR: Could not find a version that satisfies the requirement aiperf==0.13.0\nERROR: No matching distribution found")},
      ("python3.12",), "Could not find a version that satisfies the requirement aiperf==0.13.0", "inference_bench_pip_options"),
     ({"pip": done(TIMED_OUT)}, ("python3.12",), "pip did not end within 60 s", "inference_bench_from: localhost"),
+    ({"pip": done(1, err="fatal error: Python.h: No such file or directory\nERROR: Failed to build 'crick'")}, ("python3.12",), "Failed to build 'crick'",
+     "build-essential, python3-dev"),
     ({"version": done(1, err="ImportError: libfoo.so")}, ("python3.12",), "does not run: ImportError: libfoo.so", "inference_bench_python"),
 ])
 def test_why_there_is_no_load_generator(tmp_path: pathlib.Path, answers: dict[str, Completed], found: tuple[str, ...], message: str, fix: str) -> None:
