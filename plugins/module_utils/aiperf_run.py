@@ -28,6 +28,8 @@ def config(job: InferenceJob, model: str, concurrency: int, folder: str, counts_
     No prompt comes twice, in warm-up and measurement or in two runs: servers keep what they have computed of a prompt (prefix caching), and the
     time to a first token would be that of a look into a cache.
 
+    Each request has a connection of its own: servers close idle ones, and a request that meets such a close would count as broken off.
+
     :param counts_tokens: whether the server says how many tokens an answer has; else aiperf counts by its tokenizer
     """
     phase = {"type": "concurrency", "concurrency": concurrency, "duration": job.run_seconds, "gracePeriod": GRACE_SECONDS}
@@ -39,7 +41,7 @@ def config(job: InferenceJob, model: str, concurrency: int, folder: str, counts_
             "model": model,
             "endpoint": {
                 "url": job.endpoint.url, "path": job.endpoint.path, "type": job.endpoint.kind, "streaming": True, "useLegacyMaxTokens": True,
-                "useServerTokenCount": counts_tokens,
+                "useServerTokenCount": counts_tokens, "connectionReuse": "never",
                 "timeout": job.endpoint.request_seconds, **({"extra": dict(job.endpoint.extra)} if job.endpoint.extra else {}),
                 **({"apiKey": f"${{{KEY_VARIABLE}}}"} if job.endpoint.api_key else {})},
             "dataset": {

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+import re
 import time
 import typing as t
 from collections.abc import Callable, Sequence
@@ -27,8 +28,9 @@ LOOK_SECONDS = 1.0
 #: Seconds that aiperf gets to end its processes.
 GRACE = 10.0
 TAIL_LINES = 20
-#: aiperf says so, in one way or another, where it cannot read the model's tokenizer.
-TOKENIZER_WORDS = ("tokenizer",)
+#: aiperf frames what it says at its end.
+FRAME = "\u2502\u2022\u2500\u256d\u256e\u2570\u256f \t"
+TOKENIZER_WORD = "tokenizer"
 TOKENIZER_FIX = "Set inference_bench_tokenizer to a folder with the model's tokenizer on the machine that drives the endpoint, or to its name on the model hub."
 
 
@@ -156,9 +158,9 @@ class InferenceBench:
         try:
             result = aiperf_run.read(artifacts, Limits(job.endpoint.request_seconds, job.endpoint.stall_seconds))
         except ResultError as error:
-            told = telling_line(err + out)
+            told = told_by(err + out)
             why = f"did not end within {job.one_run_seconds:.0f} s" if code is None else f"ended with status {tool.exit_code}"
-            lacking = code is not None and any(word in told.lower() for word in TOKENIZER_WORDS)
+            lacking = code is not None and TOKENIZER_WORD in told.lower()
             self._end("failed", "tokenizer" if lacking else "generator", f"aiperf {why}, {error}: {told}", TOKENIZER_FIX if lacking else "")
             self.fact["tail"] = tail(err + out)
             return False
@@ -216,8 +218,11 @@ def tail(text: str) -> str:
     return "\n".join([line for line in text.splitlines() if line.strip()][-TAIL_LINES:])[-4000:]
 
 
-def telling_line(text: str) -> str:
-    """Return the line of an output that says most: the last that names an error, else the last."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+def told_by(text: str) -> str:
+    """Return what aiperf says went wrong: the first reason in its framed list of errors, else the last line that names an error, else the last."""
+    lines = [line.strip(FRAME) for line in text.splitlines() if line.strip(FRAME)]
+    reason = re.search(r"Reason: (.*?)(?= Service: | Operation: | Cause: | Log File|$)", " ".join(lines))
+    if reason:
+        return reason.group(1)[:400]
     telling = [line for line in lines if "rror" in line or "ailed" in line or "ERROR" in line]
     return ((telling or lines or ["it says nothing"])[-1])[:400]
