@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import pathlib
 import typing as t
 import zlib
@@ -64,8 +65,12 @@ def command(program: str, configuration: str) -> list[str]:
 
 
 def environment(job: InferenceJob) -> dict[str, str]:
-    """Return what aiperf needs in its environment. Its sockets go below /tmp: in the state folder their paths would be too long."""
+    """Return what aiperf needs in its environment. Its sockets go below /tmp: in the state folder their paths would be too long.
+
+    Told to stay offline, aiperf looks for a folder's path in its cache of the hub and fails; a folder needs no hub, so it is not told.
+    """
     added = {KEY_VARIABLE: job.endpoint.api_key} if job.endpoint.api_key else {}
+    added |= {"HF_HUB_OFFLINE": "", "TRANSFORMERS_OFFLINE": ""} if os.path.isdir(job.tokenizer) else {}
     return {**added, "TOKENIZERS_PARALLELISM": "false", **({} if job.endpoint.verify else {"AIPERF_HTTP_SSL_VERIFY": "false"})}
 
 
