@@ -70,7 +70,7 @@ def made() -> t.Iterator[pathlib.Path]:
     parts = [pathlib.Path(line.rpartition(":")[2]) for line in told.splitlines() if line.startswith("path:")]
     parts += [*pathlib.Path("/usr/lib").glob("*/pmix2"), *pathlib.Path("/usr/share").glob("pmix*"), pathlib.Path("/etc/openmpi")]
     for place in (part for part in parts if part.is_dir()):
-        shutil.copytree(place, root / str(place).strip("/"), dirs_exist_ok=True, ignore_dangling_symlinks=True, ignore=shutil.ignore_patterns("include", "*.a", "doc"))
+        shutil.copytree(place, root / str(place).strip("/"), dirs_exist_ok=True, ignore_dangling_symlinks=True)
     for path in {*tools.values(), program, *(file for part in parts for file in part.rglob("*.so*"))}:
         for needed in loaded_by(path):
             (root / needed.strip("/")).parent.mkdir(parents=True, exist_ok=True)

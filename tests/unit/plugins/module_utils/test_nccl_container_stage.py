@@ -106,7 +106,11 @@ def test_nothing_stands_in_the_way(changes: dict[str, t.Any]) -> None:
 CONFIGURATION = "/etc/nccl.conf"
 OLD = {CONFIGURATION: {"NCCL_IB_GID_INDEX": "3"}}
 DIFFERENCES: list[tuple[dict[str, t.Any], str, str]] = [
-    ({"in_nccl_version": "2.27.3", "in_libraries": {"/opt/nccl/lib/libnccl.so.2": "2.27.3"}}, "container_version", f"NCCL is 2.27.3 in {IMAGE} and 2.30.7 on the host"),
+    (
+        {"in_nccl_version": "2.27.3", "in_libraries": {"/opt/nccl/lib/libnccl.so.2": "2.27.3"}},
+        "container_version",
+        f"NCCL is 2.27.3 in {IMAGE} and 2.30.7 on the host",
+    ),
     ({"in_known": {nccl_library.MARKER: True}}, "container_marker", f"knows {nccl_library.MARKER}, the host's does not know it"),
     ({"known": {nccl_library.MARKER: True}}, "container_marker", f"does not know {nccl_library.MARKER}, the host's knows it"),
     (
