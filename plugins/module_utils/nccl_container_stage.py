@@ -17,6 +17,8 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils import nccl_librar
 #: What the look into the image says in place of the host's word.
 INSIDE = (
     "program", "stand_in", "writes_json", "nccl_library", "nccl_version", "known", "memlock_bytes", "infiniband", "configurations", "environment")
+#: In the environment of NVIDIA's images: the version of a package, which NCCL does not read.
+LABELS = ("NCCL_VERSION",)
 
 
 def inside(report: Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -133,19 +135,25 @@ def _of_node(image: str, report: Mapping[str, t.Any], planned: Mapping[str, str]
             "container_library", f"{image} has more than one NCCL: {mine} ({report.get('nccl_library')}) was tested, and "
             + ", ".join(f"{version or 'one that tells no version'} ({path})" for path, version in others.items()),
             "Test the one that the server loads: name its folder in nccl_tests_image_libraries.")
-    settings = {path: values for path, values in (report.get("configurations") or {}).items() if values != (host.get("configurations") or {}).get(path)}
-    own = {name: value for name, value in (report.get("environment") or {}).items() if planned.get(name) != value}
-    for place, values in [*settings.items(), *([("its own environment (ENV)", own)] if own else [])]:
-        if values:
-            yield (
-                "container_configuration", f"{place} in {image} sets " + ", ".join(f"{name}={value}" for name, value in values.items()) + ", the host does not",
-                "Build the image without it; the plan's nccl.env is meant to be all that is set.")
-    lost = {path: values for path, values in (host.get("configurations") or {}).items() if values and path not in (report.get("configurations") or {})}
-    for path, values in lost.items():
+    own = {name: value for name, value in (report.get("environment") or {}).items() if planned.get(name) != value and name not in LABELS}
+    if own:
         yield (
-            "container_configuration",
-            f"{path} on the host sets " + ", ".join(f"{name}={value}" for name, value in values.items()) + f", {image} does not have it",
-            f"Put what is wanted of it into fabric_nccl_environment and remove {path}: nccl.env holds in both.")
+            "container_configuration", f"its own environment (ENV) in {image} sets {_assigned(own)}, the host does not",
+            "Build the image without it; the plan's nccl.env is meant to be all that is set.")
+    theirs, ours = report.get("configurations") or {}, host.get("configurations") or {}
+    for path in sorted({*theirs, *ours}):
+        within, outside = theirs.get(path) or {}, ours.get(path) or {}
+        more = {name: value for name, value in within.items() if outside.get(name) != value}
+        if more:
+            other = {name: outside[name] for name in more if name in outside}
+            yield (
+                "container_configuration", f"{path} in {image} sets {_assigned(more)}, the host {_assigned(other) or 'does not'}",
+                "Build the image without it; the plan's nccl.env is meant to be all that is set.")
+        lost = {name: value for name, value in outside.items() if name not in within}
+        if lost:
+            yield (
+                "container_configuration", f"{path} on the host sets {_assigned(lost)}, {image} does not have it",
+                f"Put what is wanted of it into fabric_nccl_environment and remove {path}: nccl.env holds in both.")
     inner_limit, outer_limit = report.get("memlock_bytes"), host.get("memlock_bytes")
     if inner_limit != outer_limit:
         yield (
@@ -157,6 +165,10 @@ def _of_node(image: str, report: Mapping[str, t.Any], planned: Mapping[str, str]
         yield (
             "container_infiniband", f"/dev/infiniband in {image} lacks {', '.join(missing)} of the host: NCCL then finds no device and falls back to sockets",
             "Start containers with --device=/dev/infiniband (or --privileged); for the test it stands in nccl_tests_image_options.")
+
+
+def _assigned(values: Mapping[str, t.Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
 def _limit(value: t.Any) -> str:

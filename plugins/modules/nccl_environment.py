@@ -53,6 +53,11 @@ options:
     type: list
     elements: path
     default: []
+  sha256:
+    description:
+      - SHA-256 that the library must have. With another library, or none, nothing is installed. Empty takes any.
+    type: str
+    default: ""
   path:
     description:
       - Where the environment is installed.
@@ -110,11 +115,29 @@ import pathlib
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgxspark.fabric.plugins.module_utils import managed_file, nccl_library
+from ansible_collections.dgxspark.fabric.plugins.module_utils.nccl_build import BuildError, file_sha256
 from ansible_collections.dgxspark.fabric.plugins.module_utils.nccl_files import environment_text, hostfile_text
 from ansible_collections.dgxspark.fabric.plugins.module_utils.nccl_rank import LIBRARY, search_file
 
 MODE = 0o644
 FOLLOWED = "management.interface"
+
+
+def unverified(node: str, library: str | None, folders: list[str], sha256: str) -> str:
+    """Return why a library is not the one that was named, "" when it is, or when none was named."""
+    if not sha256:
+        return ""
+    if library is None:
+        return f"{node}: {LIBRARY} is not in {', '.join(folders) or 'any folder'}, and fabric_nccl_source names its SHA-256: correct fabric_nccl_prefix"
+    try:
+        found = file_sha256(pathlib.Path(library), "")
+    except BuildError as error:
+        return str(error)
+    if found == sha256.strip().lower():
+        return ""
+    return (
+        f"{node}: {library} has the SHA-256 {found}, expected {sha256} (fabric_nccl_source): it is not the library that was named; nothing was "
+        "installed. Copy the right one there, or correct the SHA-256")
 
 
 def main() -> None:
@@ -128,6 +151,7 @@ def main() -> None:
             "shape": {"type": "str", "required": True},
             "profile": {"type": "str", "default": "upstream"},
             "libraries": {"type": "list", "elements": "path", "default": []},
+            "sha256": {"type": "str", "default": ""},
             "path": {"type": "path", "default": "/etc/dgxspark-fabric/nccl.env"},
             "hostfile_path": {"type": "path", "default": "/etc/dgxspark-fabric/hostfile"},
         },
@@ -143,6 +167,9 @@ def main() -> None:
     except KeyError as error:
         module.fail_json(msg=f"an entry of environment or hostfile lacks {error}: pass them as the plan has them")
     library = next((path for folder in wanted["libraries"] if os.path.exists(path := os.path.join(folder, LIBRARY))), None)
+    trouble = unverified(wanted["node"], library, wanted["libraries"], wanted["sha256"])
+    if trouble:
+        module.fail_json(msg=trouble)
     version, known = search_file(library, nccl_library.asked([planned])) if library else (None, {})
     entries = nccl_library.adapted(entries, known, wanted["shape"], wanted["profile"])
     installed = {entry["name"]: str(entry["value"]) for entry in entries}

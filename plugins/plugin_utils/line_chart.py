@@ -106,7 +106,9 @@ def drawing(
 
 
 def even_steps(highest: float) -> list[float]:
-    """Return three to six even values from 0 to above the highest, each 1, 2 or 5 times a power of ten apart."""
+    """Return three to six even values from 0 to above the highest, each 1, 2 or 5 times a power of ten apart; 0 and 1 where all is 0."""
+    if highest <= 0:
+        return [0.0, 1.0]
     rough = max(highest, 1e-9) / 4
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)

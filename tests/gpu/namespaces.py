@@ -98,6 +98,7 @@ class Cluster:
     def _prepare(self, node: Node) -> None:
         for path in PRIVATE:
             (node.folder / path.strip("/").replace("/", "_")).mkdir(parents=True, mode=0o755)
+        (node.folder / "cgroup").mkdir()
         ssh = node.folder / "root/sshd"
         ssh.mkdir()
         call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(ssh / "host"))
@@ -117,9 +118,11 @@ class Cluster:
     def _start(self, node: Node) -> None:
         mounts = " && ".join(f"mount --bind {node.folder}/{path.strip('/').replace('/', '_')} {path}" for path in PRIVATE)
         # The folder itself may lie below one of the mounts: it is entered before they hide it.
+        # A sysfs of the node's own network hides the control groups, which container engines need.
         script = (
             f"ulimit -l unlimited; echo {node.name} >/proc/sys/kernel/hostname && cd {node.folder} && {mounts} && "
-            "mount -t sysfs sysfs /sys && ip link set lo up && "
+            f"mount --rbind /sys/fs/cgroup {node.folder}/cgroup && mount -t sysfs sysfs /sys && "
+            f"mount --rbind {node.folder}/cgroup /sys/fs/cgroup && umount -l {node.folder}/cgroup && ip link set lo up && "
             f"until ip link show {INTERFACE} >/dev/null 2>&1; do sleep 0.05; done && ip addr add {node.address}/24 dev {INTERFACE} && "
             f"ip link set {INTERFACE} up && exec /usr/sbin/sshd -D -e -f /root/sshd/sshd_config"
         )

@@ -39,6 +39,8 @@ COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendr
 RING = "fabric_topology: ring\nfabric_ring_order: [spark1, spark2, spark4, spark3]\nfabric_management_interface: enP7s7\n"
 #: Where a node's own NCCL library is: a private folder, so that it can differ between the nodes.
 LIBRARIES = "/root/lib"
+#: Each node takes itself for a machine with a core to spin on while it waits; here they share one machine's.
+YIELDING = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 
 
 class Stage:
@@ -75,6 +77,7 @@ class Stage:
             "nccl_tests_test_seconds": 60,
             "report_dir": str(self.folder / "reports"),
             **extra,
+            "nccl_tests_environment": {**YIELDING, **extra.get("nccl_tests_environment", {})},
         }
         began = time.monotonic()
         done = subprocess.run(

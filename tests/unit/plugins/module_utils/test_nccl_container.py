@@ -136,7 +136,7 @@ def test_a_look_reads_what_is_inside(engine: pathlib.Path, tmp_path: pathlib.Pat
     program.write_text("#!/bin/sh\n# stand-in of dgxspark.fabric, Writing JSON output\n", encoding="utf-8")
     program.chmod(0o755)
     (engine / ".nccl.conf").write_text("# old\nNCCL_IB_GID_INDEX=3\nTOKEN=secret\n", encoding="utf-8")
-    found = nccl_container.look(document(program=str(program), libraries=[str(library.parent)]))
+    found = nccl_container.look(document(program=str(program), libraries=[str(library.parent)], seconds=120))
     assert found["problem"] is None and found["engine"] == "docker" and found["image_id"] == "ab" * 32
     assert found["complete"] and found["lacks"] == [] and found["program"] == str(program) and found["stand_in"] and found["writes_json"]
     assert found["nccl_library"] == str(library) and found["nccl_version"] == "2.30.7"
@@ -181,7 +181,7 @@ def test_what_stands_in_the_way(engine: pathlib.Path, files: dict[str, str | Non
 def test_an_image_is_pulled_when_that_is_asked_for(engine: pathlib.Path) -> None:
     change(engine, "pulls", (engine / "image").read_text(encoding="utf-8"))
     change(engine, "image", None)
-    found = nccl_container.look(document(pull=True))
+    found = nccl_container.look(document(pull=True, seconds=120))
     assert found["problem"] is None and "pull vllm-node:latest" in (engine / "calls").read_text(encoding="utf-8")
 
 

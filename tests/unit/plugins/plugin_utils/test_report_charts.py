@@ -115,6 +115,13 @@ def test_the_axis_is_logarithmic_and_a_far_reference_is_left_out() -> None:
         drawings([], size_text, "size", "GB/s")
 
 
+def test_figures_that_are_all_zero_are_drawn() -> None:
+    """nccl-tests prints 0.00 below 5 MB/s, which a fabric that crawls gives at every size."""
+    (drawing, *_more) = drawings([Series("a", ((1024.0, 0.0), (2048.0, 0.0)))], size_text, "size", "GB/s", None)
+    assert [label["text"] for label in drawing["y_labels"]] == ["0", "1"]
+    assert {mark["y"] for mark in drawing["lines"][0]["marks"]} == {drawing["bottom"]}
+
+
 def test_steps_and_labels() -> None:
     assert even_steps(24.5) == [0, 10, 20, 30]
     assert even_steps(0.31) == [0, 0.1, 0.2, 0.3, 0.4]
