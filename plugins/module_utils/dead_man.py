@@ -241,6 +241,27 @@ class DeadMan:
         if done.rc != 0:
             raise DeadManError(f"the timer that would take the change back cannot be started, so nothing was changed: {done.err.strip() or done.rc}")
 
+    def extend(self, token: str, seconds: float) -> bool:
+        """Start the time of a waiting change anew, for a further run that completes it.
+
+        Args:
+            token: The change.
+            seconds: After how long it is taken back now.
+
+        Returns:
+            Whether it waits still: its timer may have been faster.
+
+        Raises:
+            DeadManError: The timer cannot be started; the old one is gone, so the caller takes the change back.
+        """
+        with self._locked():
+            if (self.journal() or {}).get("token") != token:
+                return False
+            # A script that its timer has just started waits for the lock: stopped here, it has done nothing.
+            self.run(["systemctl", "stop", f"{UNIT}-{token}.timer", f"{UNIT}-{token}.service"], timeout=30)
+            self._start_timer(token, seconds)
+        return True
+
     def _clear(self, keep_as: str | None) -> None:
         """Take the journal away, or keep it under another name; the caller holds the lock."""
         if keep_as:

@@ -17,7 +17,7 @@ description:
     every node from inside a launch by C(mpirun) (Open MPI 4 or 5), then runs C(all_reduce_perf) and its kin. Each rank runs under the environment that is
     installed on its node, or the plan's, and writes NCCL's log to a file of its own.
   - With an image in the job, the programs run in containers of it, one for each rank, which are removed with the rank. The image is looked into from inside
-    and compared with its host: NCCL, what that knows, C(nccl.conf), locked memory, C(/dev/infiniband). It is pulled only when the job says so.
+    and compared with its host in NCCL, what that knows, C(nccl.conf), locked memory, C(/dev/infiniband). It is pulled only when the job says so.
   - Byte counters and GID tables are read on every node before and after each run.
   - The job comes from the filter P(dgxspark.fabric.nccl_job#filter). The results are fetched by M(dgxspark.fabric.nccl_tests_collect).
 options:

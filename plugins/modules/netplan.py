@@ -192,7 +192,7 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils.command import run
 from ansible_collections.dgxspark.fabric.plugins.module_utils.dead_man import DeadMan, DeadManError
 from ansible_collections.dgxspark.fabric.plugins.module_utils.foreign_settings import Survey
 from ansible_collections.dgxspark.fabric.plugins.module_utils.managed_file import FileError
-from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_apply import Apply, Goal, NotReached
+from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_apply import MARGIN_SECONDS, Apply, Goal, NotReached
 from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_request import RequestError, request_of
 from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_sandbox import others_digest
 from ansible_collections.dgxspark.fabric.plugins.module_utils.netplan_validate import look_at_netplan, validate
@@ -263,6 +263,14 @@ def survey_now(request: Request, dead_man: DeadMan, live: t.Mapping[str, live_st
     return verdict.survey if request.foreign == "adopt" else Survey()
 
 
+def keep_waiting(dead_man: DeadMan, journal: t.Mapping[str, t.Any], request: Request) -> bool:
+    """Return whether a change that a killed run left waits still to be confirmed, with its time begun anew."""
+    try:
+        return bool(journal.get("token")) and dead_man.extend(journal["token"], request.confirm_seconds + MARGIN_SECONDS)
+    except DeadManError:
+        return False
+
+
 def run_apply(module: AnsibleModule, request: Request, dead_man: DeadMan) -> None:
     """Make the node as planned, or say what would be done."""
     if module.check_mode:
@@ -275,16 +283,15 @@ def run_apply(module: AnsibleModule, request: Request, dead_man: DeadMan) -> Non
         before = live_state.read(run, request.planned)
         comparison = netplan_compare.compare(request, before)
         journal = dead_man.journal()
-        if journal is not None and (comparison.would_change or journal.get("kind") == "undo"):
+        if journal is not None:
+            if not comparison.would_change and journal.get("kind") != "undo" and keep_waiting(dead_man, journal, request):
+                drift = comparison.drift(request.node)
+                dead_man.note_reached(journal["token"], drift, others_digest(request.path), renderers_of(before))
+                module.exit_json(changed=True, drift=drift, diff=[], actions=["found an earlier change as planned, to be confirmed"], needs_confirm=True,
+                                 token=journal["token"])
             dead_man.roll_back()
             actions.append("took back an earlier change that was never confirmed")
-            journal = None
             before = live_state.read(run, request.planned)
-        if journal is not None and journal.get("token"):
-            drift = comparison.drift(request.node)
-            dead_man.note_reached(journal["token"], drift, others_digest(request.path), renderers_of(before))
-            module.exit_json(changed=True, drift=drift, diff=[], actions=["found an earlier change as planned, to be confirmed"], needs_confirm=True,
-                             token=journal["token"])
         survey = survey_now(request, dead_man, before)
         comparison = netplan_compare.compare(request, before, survey.edits)
         drift = comparison.drift(request.node)

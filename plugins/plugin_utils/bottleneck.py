@@ -128,7 +128,7 @@ def workload_contradictions(measured: Mapping[str, Any], runs: list[InferenceRun
 
 def walk(measured: Mapping[str, Any], states: Mapping[str, str], grown: Scaling | None, contradictions: list[tuple[str, str]]) -> tuple[str, str, list[str]]:
     """Return decision, sentence and next steps of the lowest layer that does not let one go on."""
-    in_doubt = {layer: text for layer, text in reversed(contradictions)}
+    in_doubt = dict(reversed(contradictions))
     for layer, look in (("rdma", rdma_step), ("nccl", nccl_step), ("inference", workload_step)):
         if layer in in_doubt:
             return "contradictory", f"contradictory figures: {in_doubt[layer]}", ["measure again before anything is changed or bought"]

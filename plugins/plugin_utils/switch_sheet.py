@@ -67,7 +67,8 @@ def switch_sheet(plan: dict[str, Any]) -> dict[str, Any]:
         "costs": [
             {"item": "switch", "quantity": "1", "note": "with licences that RoCE needs"},
             {"item": "spare switch, or power supply and fans", "quantity": "?", "note": "how long may the cluster stand still?"},
-            {"item": f"cables of {speed:g} Gb/s", "quantity": f"{len(cables)}", "note": "with transceivers at both ends where optical; length and kind as above"},
+            {"item": f"cables of {speed:g} Gb/s", "quantity": f"{len(cables)}",
+             "note": "with transceivers at both ends where optical; length and kind as above"},
             {"item": "spare cables", "quantity": f"{spare_cables}", "note": f"{SPARE_SHARE:.0%} of {len(cables)}, at least 1"},
             {"item": "breakout cables in place of these", "quantity": "?", "note": "see Speed and breakout"},
             {"item": "support", "quantity": "?", "note": "years, reaction time, and who mends firmware"},
@@ -128,7 +129,8 @@ def _roce(plan: dict[str, Any], links: int) -> list[Row]:
     mtu = plan["mtu"]
     segments = {segment for cable in plan["cables"] if cable["switch"] for segment in cable["segments"].values()}
     return [
-        _row("MTU", f"{mtu} on the nodes (RoCE {plan['rdma_mtu']}); frames of {mtu + FRAME_OVERHEAD_BYTES} bytes on every port", "what is the largest frame, and does the number count headers?"),
+        _row("MTU", f"{mtu} on the nodes (RoCE {plan['rdma_mtu']}); frames of {mtu + FRAME_OVERHEAD_BYTES} bytes on every port",
+             "what is the largest frame, and does the number count headers?"),
         _row(
             "networks",
             f"{counted(len(segments), 'network')}, each of one layer-2 domain" if segments else "2 with one cable a node, a network for each rail",
@@ -137,7 +139,8 @@ def _roce(plan: dict[str, Any], links: int) -> list[Row]:
         _row("PFC", "", "on which priority, with what headroom, is there a watchdog for storms, and do the NICs trust DSCP or PCP alike?"),
         _row("ECN", "", "marking thresholds of each queue at this speed; DCQCN on the NICs as their maker says?"),
         _row("PFC, ECN, priority, MTU and queues together", "", "is there a set that the switch's and the NIC's maker both document?"),
-        _row("buffers", f"at worst {links - 1} senders to one port at {plan['link_gbps']:g} Gb/s each" if links > 1 else "", "how large is the buffer, shared or of each port, and how much of it may one port take?"),
+        _row("buffers", f"at worst {links - 1} senders to one port at {plan['link_gbps']:g} Gb/s each" if links > 1 else "",
+             "how large is the buffer, shared or of each port, and how much of it may one port take?"),
         _row("queues", "", "how many lossless ones, how scheduled against storage, with counters of drops, pauses and marks for each port and queue?"),
     ]
 

@@ -83,7 +83,8 @@ def vllm_remarks(plan: dict[str, Any], name: str) -> list[str]:
     if plan["shape"] in RANKS_FOLLOW_CABLES:
         remarks.append(f"not by Ray: on a {plan['shape']} ranks have to follow the cables ({', '.join(order)}), and Ray hands them out by itself")
         remarks.append(
-            f"start: vllm serve MODEL --tensor-parallel-size {len(order)} --nnodes {len(order)} --node-rank {rank} --master-addr {head}{' --headless' if rank else ''}"
+            f"start: vllm serve MODEL --tensor-parallel-size {len(order)} --nnodes {len(order)} --node-rank {rank} --master-addr {head}"
+            f"{' --headless' if rank else ''}"
         )
         return remarks
     place = "--head --port" if rank == 0 else "--address"

@@ -114,6 +114,7 @@ def test_validate_stays_within_the_budget_of_executions(provisioned: Lab) -> Non
     assert len(executions) <= 10, executions
 
 
+@pytest.mark.long
 def test_a_cluster_in_use_is_not_measured(faultless: Lab) -> None:
     load = "systemd-run --quiet --unit=fabric-test-load ib_write_bw -x 1 -p 19999 --run_infinitely -D 5"
     faultless.ssh("spark2", f"{load} -d rocep1s0f1")

@@ -46,6 +46,7 @@ def test_every_cable_rail_and_direction_is_measured(provisioned: Lab) -> None:
     assert all(len(ways) == 2 for ways in directions.values())
 
 
+@pytest.mark.long  # the mesh scenario of molecule runs twice in every `make test`
 def test_a_second_run_changes_nothing(provisioned: Lab) -> None:
     run = run_playbook("site.yml", *QUICK)
     assert run.status == 0

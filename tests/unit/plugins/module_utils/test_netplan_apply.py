@@ -84,6 +84,10 @@ def test_written_applied_and_confirmed(tmp_path, apply_on):
     assert timer < started, "the way back is armed before anything is applied"
     assert (tmp_path / "multi-user.target.wants/dgxspark-fabric-rollback.service").is_symlink()
     assert man.confirm(outcome.token) is None, "not before the state is noted as reached"
+    assert not man.extend("another", 90) and man.extend(outcome.token, 90)
+    stopped, started = node.commands[-2:]
+    assert stopped.startswith("systemctl stop ") and f"{outcome.token}.timer" in stopped and f"{outcome.token}.service" in stopped
+    assert "--on-active=90s" in started
     man.note_reached(outcome.token, [{"key": "link"}])
     assert man.confirm("another") is None
     assert man.confirm(outcome.token) == [{"key": "link"}]

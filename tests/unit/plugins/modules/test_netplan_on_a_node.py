@@ -182,6 +182,9 @@ def test_an_unconfirmed_change_has_a_timer_and_a_unit_for_the_next_boot(node):
     timer = node.sh("cat /run/timer-dgxspark-fabric-rollback-*").split()
     assert timer == ["110", "/bin/sh", f"{STATE}/pending/rollback.sh"]
     assert "dgxspark-fabric-rollback.service" in node.sh("ls /etc/systemd/system/multi-user.target.wants")
+    again = node.module("netplan", phase="apply", confirm_seconds=40, **WANTED)
+    assert again["token"] == applied["token"] and again["needs_confirm"], "a further run completes what a killed one left"
+    assert node.sh("cat /run/timer-dgxspark-fabric-rollback-*").split()[0] == "70", "with its time begun anew"
     assert node.module("netplan", phase="confirm", token="another", timeout=1)["failed"]
     node.module("netplan", phase="confirm", token=applied["token"])
     assert node.sh("ls /run/timer-* 2>/dev/null || true") == "" and as_planned(node)

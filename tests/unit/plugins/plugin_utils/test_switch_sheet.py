@@ -108,7 +108,8 @@ def test_redundancy_breakout_buffers_and_rework() -> None:
     assert rows_of(plan_of(4, fabric_topology="ring"))["rework of this cluster"]["known"].startswith("4 cables out, 4 in")
 
 
-@pytest.mark.parametrize(("speed", "reach", "breakout"), [(200, "3 m", "3 ports of 400G as 2 x 200G"), (100, "5 m", "2 ports of 400G as 4 x 100G"), (50, None, "")])
+@pytest.mark.parametrize(("speed", "reach", "breakout"),
+                         [(200, "3 m", "3 ports of 400G as 2 x 200G"), (100, "5 m", "2 ports of 400G as 4 x 100G"), (50, None, "")])
 def test_reach_follows_the_speed_and_is_asked_where_unknown(speed: int, reach: str | None, breakout: str) -> None:
     plan = plan_of(6, fabric_topology="switch", fabric_link_gbps=speed)
     sheet = switch_sheet(plan)

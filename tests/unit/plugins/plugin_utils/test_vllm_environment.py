@@ -90,7 +90,8 @@ def test_an_address_that_the_plan_does_not_know_is_left_out_and_said(host: str |
 
 
 def test_what_the_inventory_sets_stands_and_debugging_never_does() -> None:
-    own = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": "/tmp/x", "VLLM_HOST_IP": None, "NCCL_IGNORE_CPU_AFFINITY": 0, "GLOO_SOCKET_IFNAME": None, "NCCL_IB_TC": 106}
+    own = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": "/tmp/x", "VLLM_HOST_IP": None, "NCCL_IGNORE_CPU_AFFINITY": 0, "GLOO_SOCKET_IFNAME": None,
+           "NCCL_IB_TC": 106}
     plan = plan_of(2, fabric_topology="pair", fabric_nccl_environment=own)
     values = values_of(plan)
     assert values["NCCL_IGNORE_CPU_AFFINITY"] == "0" and values["NCCL_IB_TC"] == "106" and values["RAY_NODE_IP_ADDRESS"] == "10.77.0.2"
