@@ -14,10 +14,10 @@ demo: ## Boot a mesh of three virtual Sparks, provision and validate it, write a
 	@tests/demo
 
 test: ## Everything a change must pass (fixed list, at most 45 minutes on two cores)
-	@tests/run unit newest lint docs sanity playbooks lab
+	@tests/run unit newest lint docs sanity playbooks scenarios lab
 
-test-all: ## All of make test, and the long tests
-	@tests/run unit newest lint docs sanity playbooks lab pythons long bench
+test-all: ## All of make test, every Molecule scenario, and the long tests
+	@tests/run unit newest lint docs sanity playbooks all-scenarios lab pythons long bench
 
 unit: ## Unit tests alone
 	@tests/run unit
