@@ -17,7 +17,7 @@ test: ## Everything a change must pass (fixed list, at most 45 minutes on two co
 	@tests/run unit newest lint docs sanity playbooks lab
 
 test-all: ## All of make test, and the long tests
-	@tests/run unit newest lint docs sanity playbooks lab pythons long bench
+	@tests/run unit newest lint docs sanity playbooks lab package pythons long bench
 
 unit: ## Unit tests alone
 	@tests/run unit
