@@ -17,7 +17,7 @@ test: ## Everything a change must pass (fixed list, at most 45 minutes on two co
 	@tests/run unit newest lint docs sanity playbooks scenarios lab
 
 test-all: ## All of make test, every Molecule scenario, and the long tests
-	@tests/run unit newest lint docs sanity playbooks all-scenarios lab pythons long bench
+	@tests/run unit newest lint docs sanity playbooks all-scenarios lab package pythons long bench
 
 unit: ## Unit tests alone
 	@tests/run unit

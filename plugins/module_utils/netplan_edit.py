@@ -60,6 +60,7 @@ class _Kind(t.NamedTuple):
     line: int
     name: str
     definitions: dict[str, tuple[int, int]]
+    understood: bool  # all that stands below it is in definitions
 
 
 def _kinds(lines: t.Sequence[str]) -> list[_Kind]:
@@ -70,9 +71,10 @@ def _kinds(lines: t.Sequence[str]) -> list[_Kind]:
             continue
         for kind, _end in _children(places, top):
             if places[kind].key is not None and not places[kind].rest:
+                children = _children(places, kind)
                 entries = {str(places[first].key): (places[first].number, places[after - 1].number + 1)
-                           for first, after in _children(places, kind) if places[first].key is not None}
-                found.append(_Kind(places[kind].number, str(places[kind].key), entries))
+                           for first, after in children if places[first].key is not None}
+                found.append(_Kind(places[kind].number, str(places[kind].key), entries, len(entries) == len(children)))
     return found
 
 
@@ -94,6 +96,6 @@ def without(text: str, keys: t.Collection[Key]) -> str | None:
         for name in cut:
             gone.update(range(*kind.definitions[name]))
         left -= {(kind.name, name) for name in cut}
-        if cut and len(cut) == len(kind.definitions):
+        if cut and len(cut) == len(kind.definitions) and kind.understood:
             gone.add(kind.line)
     return None if left else "".join(line for number, line in enumerate(lines) if number not in gone)

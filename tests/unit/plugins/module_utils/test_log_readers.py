@@ -10,7 +10,7 @@ import json
 import pathlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import (
@@ -28,6 +28,7 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils import (
     nic_listings,
     rdma_listings,
 )
+from ansible_collections.dgxspark.fabric.tests.unit.fuzzing import examples
 
 FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "fixtures" / "explain"
 HOST = "spark-a:9001:9030 [0] "
@@ -215,7 +216,7 @@ KNOWN = [
 ]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     st.lists(
         st.sampled_from(KNOWN)
@@ -231,7 +232,7 @@ def test_no_text_breaks_a_reader(texts: list[str]) -> None:
         log_line.clean(text)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),

@@ -13,10 +13,11 @@ import json
 import pathlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import nccl_tests_json, nccl_tests_output as reader
+from ansible_collections.dgxspark.fabric.tests.unit.fuzzing import examples
 
 SAMPLES = pathlib.Path(__file__).resolve().parents[2] / "fixtures" / "explain" / "nccl-tests"
 TEXTS = sorted(SAMPLES.glob("*.txt"))
@@ -188,7 +189,7 @@ def test_json_errors_quote_nothing() -> None:
 LINES = [line for path in TEXTS for line in path.read_text(encoding="utf-8").splitlines() if "NCCL INFO" not in line]
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(st.lists(st.sampled_from(LINES) | st.text(max_size=80), max_size=30))
 def test_any_text_gives_runs_or_the_own_error(lines: list[str]) -> None:
     try:
@@ -198,7 +199,7 @@ def test_any_text_gives_runs_or_the_own_error(lines: list[str]) -> None:
         pass
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(st.data())
 def test_any_json_gives_a_run_or_the_own_error(data: st.DataObject) -> None:
     whole = text("all_reduce_2ranks_socket.json")

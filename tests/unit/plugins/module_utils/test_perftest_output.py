@@ -9,10 +9,11 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import perftest_errors, perftest_output as reader
+from ansible_collections.dgxspark.fabric.tests.unit.fuzzing import examples
 
 SAMPLES = pathlib.Path(__file__).resolve().parents[2] / "fixtures" / "perftest"
 RAIL = ("192.168.12.1", "192.168.12.2")
@@ -285,7 +286,7 @@ PIECES = st.sampled_from([
 ])
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.one_of(st.text(), st.lists(st.one_of(PIECES, st.text(max_size=20), st.floats().map(str))).map("".join)))
 def test_any_text_is_read_or_refused(value: str) -> None:
     try:
@@ -299,7 +300,7 @@ def test_any_text_is_read_or_refused(value: str) -> None:
     reader.tail(value, value)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.text())
 def test_any_json_is_read_or_refused(value: str) -> None:
     assert reader.json_results(value) is None or isinstance(reader.json_results(value), dict)

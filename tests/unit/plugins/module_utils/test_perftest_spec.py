@@ -9,10 +9,11 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import perftest_spec as spec
+from ansible_collections.dgxspark.fabric.tests.unit.fuzzing import examples
 
 TEST: dict[str, t.Any] = {
     "id": "r0-n1-n2-a", "round": 0, "role": "client", "peer": "n2", "tool": "ib_write_bw", "device": "rocep1s0f0", "interface": "enp1s0f0np0",
@@ -56,7 +57,7 @@ def test_deadline_covers_every_round_hanging() -> None:
     assert spec.parse_job({**JOB, "deadline_seconds": 12}).deadline == 12
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.dictionaries(st.sampled_from([*JOB, "rounds", "not_run"]), st.one_of(st.none(), st.integers(), st.text(max_size=8), st.lists(
     st.dictionaries(st.sampled_from(list(TEST)), st.one_of(st.none(), st.integers(), st.text(max_size=8)))), st.dictionaries(st.text(max_size=3), st.none()))))
 def test_any_job_is_read_or_refused(changes: dict) -> None:

@@ -12,12 +12,13 @@ import sys
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.dgxspark.fabric.plugins.module_utils import rendezvous_protocol as protocol
 from ansible_collections.dgxspark.fabric.plugins.module_utils.rendezvous import Rendezvous
 from ansible_collections.dgxspark.fabric.plugins.module_utils.rendezvous_protocol import LineBuffer, ProtocolError, EndState
+from ansible_collections.dgxspark.fabric.tests.unit.fuzzing import examples
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from loopback_cluster import TIMING, free_port  # noqa: E402
@@ -49,7 +50,7 @@ def test_stages_are_ordered() -> None:
     assert not EndState("arrived").reached("listening")
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.one_of(st.binary(max_size=300), st.recursive(st.one_of(st.none(), st.booleans(), st.integers(), st.text()), lambda inner: st.one_of(
     st.lists(inner), st.dictionaries(st.sampled_from(["type", "number", "tests", "run", "from", "to", "stage", "t"]), inner)), max_leaves=8).map(
         lambda value: __import__("json").dumps(value).encode())))

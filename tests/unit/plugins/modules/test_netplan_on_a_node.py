@@ -12,6 +12,7 @@ import time
 import typing as t
 
 import pytest
+from ansible_collections.dgxspark.fabric.tests.unit.fuzzing import EVERY_CASE
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.module_utils.foreign_layouts_on_disk import A, B, LAYOUTS, MANAGEMENT, static
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.modules.namespace_node import NamespaceNode, usable
 
@@ -24,9 +25,8 @@ CONTENT = "# dgxspark.fabric\n" + static({A: "192.168.177.11/24", B: "192.168.17
 PLANNED = [{"name": A, "address": "192.168.177.11", "prefix": 24, "mtu": 9000}, {"name": B, "address": "192.168.178.11", "prefix": 24, "mtu": 9000}]
 REACHED = {"management_interface": "enP7s7", "management_address": "10.77.0.11", "timeout": 20}
 WANTED = {"node": "spark1", "content": CONTENT, "interfaces": PLANNED, "networks": ["192.168.177.0/24", "192.168.178.0/24"], **REACHED}
-# One of each way in which settings are adopted; the long run takes them all.
-LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-ADOPTED = tuple(LAYOUTS) if LONG else ("nvidia-helper", "hand-made", "sparkring", "runtime", "rejected")
+# One of each way in which settings are adopted; deeper profiles take them all.
+ADOPTED = tuple(LAYOUTS) if EVERY_CASE else ("nvidia-helper", "hand-made", "sparkring", "runtime", "rejected")
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ POINTS = {
 KILLS = [(point, way) for point in POINTS for way in ("goes on", "taken back")]
 
 
-@pytest.mark.parametrize(("point", "way"), KILLS if LONG else [("file written", "goes on"), ("reached", "goes on"), ("somebody's file changed", "taken back")])
+@pytest.mark.parametrize(("point", "way"), KILLS if EVERY_CASE else [("file written", "goes on"), ("reached", "goes on"), ("somebody's file changed", "taken back")])
 def test_killed_at_any_point(node, point, way):
     layout(node, "eugr-setup-cluster")
     before, live = node.files(), node.live()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.cabling_compare import compare, contradictions
@@ -21,6 +21,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.discovered_invento
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.judge import judge
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plan import make_plan
+from ansible_collections.dgxspark.fabric.tests.unit.fuzzing import examples
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils import healthy, wired
 
 MESH = [("spark1:0", "spark2:1"), ("spark1:1", "spark3:0"), ("spark2:0", "spark3:1")]
@@ -127,7 +128,7 @@ def cablings(draw: Any) -> list[tuple[str, ...]]:
     return wires + [(rest[2 * place], rest[2 * place + 1]) for place in range(pairs)]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60, share=0.02)
 @given(cablings())
 def test_any_cabling_gives_an_inventory_whose_plan_it_is(wires: list[tuple[str, ...]]) -> None:
     found = seen(5, wires)
@@ -143,7 +144,7 @@ def test_any_cabling_gives_an_inventory_whose_plan_it_is(wires: list[tuple[str, 
     assert contradictions(compare(plan, found)) == []
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60, share=0.02)
 @given(cablings(), st.sampled_from([("ring", 5), ("switch", 5), ("mesh", 3), ("pair", 2)]), st.sets(st.sampled_from(PLUGS), max_size=3))
 def test_any_cabling_is_compared_with_any_plan(wires: list[tuple[str, ...]], planned: tuple[str, int], dead: set[str]) -> None:
     plan = healthy.plan_of(*planned)

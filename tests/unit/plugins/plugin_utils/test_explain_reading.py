@@ -13,7 +13,7 @@ import time
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils import explain_source
@@ -21,6 +21,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import Fabr
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.explain import NetplanTree, TextFile, explain
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.explain_files import inputs
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.redaction import MASK, mask_text
+from ansible_collections.dgxspark.fabric.tests.unit.fuzzing import examples
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.explaining import FIXTURES, finding, ids, of_file, of_text
 
 DEBUG = (FIXTURES / "explain/nccl-tests/all_gather_2ranks_socket_nccl_debug_info.txt").read_text(encoding="utf-8")
@@ -71,7 +72,7 @@ def test_records_that_begin_in_another_ones_line_are_read() -> None:
     assert [entry["nodes"] for entry in document["findings"] if entry["id"] == "nccl.transport" and entry["status"] == "fail"] == [["n2"]]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(min_value=0, max_value=len(DEBUG)))
 def test_a_file_cut_anywhere_is_never_good(length: int) -> None:
     assert of_text(DEBUG[:length])["verdict"]["status"] == "fail"
@@ -205,7 +206,7 @@ def test_masking_leaves_what_is_no_secret() -> None:
     assert mask_text("export WANDB_API_KEY='abc def'") == f"export WANDB_API_KEY='{MASK}'"
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(
         st.sampled_from(
@@ -270,7 +271,7 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(TREES, TREES)
 def test_no_netplan_document_breaks_it(first: object, second: object) -> None:
     texts = [yaml.safe_dump({"network": {"version": 2, "ethernets": tree, "bonds": tree}}) for tree in (first, second)]

@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plan import make_plan
+from ansible_collections.dgxspark.fabric.tests.unit.fuzzing import examples
 
 SEED = pathlib.Path(__file__).resolve().parents[2] / "fixtures" / "seed"
 TRIANGLE = [
@@ -281,7 +282,7 @@ def test_two_hundred_nodes_on_a_switch_within_two_seconds() -> None:
     assert plan["rounds"] == 6 and len(plan["tests"]) == 2 * 400 + 400
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50, share=0.02)
 @given(st.integers(2, 64), st.integers(0, 100), st.sampled_from(["ring", "switch"]), st.randoms(use_true_random=False))
 def test_invariants_hold_for_any_numbers_and_orders(count: int, offset: int, topology: str, random: Any) -> None:
     if topology == "ring" and count < 3:

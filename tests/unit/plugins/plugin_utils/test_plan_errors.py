@@ -14,13 +14,14 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError, closest, shown
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.model import Settings
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plan import make_plan
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.variables import CONNECTION_VARIABLES, VARIABLES, unknown
+from ansible_collections.dgxspark.fabric.tests.unit.fuzzing import examples
 
 RING4 = [("s1:0", "s2:1"), ("s2:0", "s3:1"), ("s3:0", "s4:1"), ("s4:0", "s1:1")]
 
@@ -325,14 +326,14 @@ def only_fabric_errors(variables: Any) -> None:
         json.dumps(plan)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150, share=0.02)
 @given(st.sampled_from(["pair", "switch", "custom"]), st.dictionaries(NAMES, JUNK, max_size=4), st.dictionaries(NAMES, JUNK, max_size=3))
 def test_junk_in_variables_raises_nothing_else(topology: str, common: dict[str, Any], own: dict[str, Any]) -> None:
     only_fabric_errors(hosts(2, {"s2": own}, **{"fabric_topology": topology, **common}))
 
 
 @pytest.mark.parametrize("name", [*VARIABLES, *CONNECTION_VARIABLES])
-@settings(max_examples=15, deadline=None)
+@examples(15, share=0.001)
 @given(value=JUNK)
 def test_junk_in_one_variable_raises_nothing_else(name: str, value: Any) -> None:
     only_fabric_errors(hosts(2, **{"fabric_topology": "pair", name: value}))
@@ -357,7 +358,7 @@ CABLE = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150, share=0.02)
 @given(st.lists(CABLE, max_size=3))
 def test_junk_in_cables_raises_nothing_else(entries: list[Any]) -> None:
     only_fabric_errors(hosts(2, fabric_topology="custom", fabric_cables=entries))
@@ -373,7 +374,7 @@ def test_values_that_are_hard_to_show(name: str, value: Any) -> None:
     only_fabric_errors(hosts(2, **{"fabric_topology": "pair", name: value}))
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50, share=0.02)
 @given(JUNK)
 def test_junk_for_hosts_raises_nothing_else(value: Any) -> None:
     only_fabric_errors(value)

@@ -11,11 +11,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.edge_colouring import bipartite_colours, doubled_ring_colours, ring_colours
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plan import make_plan
+from ansible_collections.dgxspark.fabric.tests.unit.fuzzing import examples
 
 
 def plan_of(count: int, per_host: dict[str, Any] | None = None, **common: Any) -> dict[str, Any]:
@@ -192,7 +193,7 @@ def is_equal_port_triangle(count: int, cables: list[dict[str, str]]) -> bool:
     return count == 3 and len(direct) == 3 == len(cables) and any(cable["a"][-1] == cable["b"][-1] for cable in direct)
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120, share=0.02)
 @given(custom_cables())
 def test_custom_graphs_keep_their_bound(drawn: tuple[int, list[dict[str, str]]]) -> None:
     count, cables = drawn
@@ -214,7 +215,7 @@ def test_custom_graphs_keep_their_bound(drawn: tuple[int, list[dict[str, str]]])
         assert both <= max(degree.values()) + max(parallel.values())
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40, share=0.02)
 @given(st.sampled_from([("pair", 2), ("mesh", 3), ("ring", 6), ("switch", 5)]), st.integers(1, 14))
 def test_most_concurrent_tests(shape: tuple[str, int], most: int) -> None:
     topology, count = shape
@@ -227,7 +228,7 @@ def test_most_concurrent_tests(shape: tuple[str, int], most: int) -> None:
     assert alone == ({109.0} if most == 1 else {98.0})
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50, share=0.02)
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=80))
 def test_bipartite_colours_are_proper_and_least(edges: list[tuple[int, int]]) -> None:
     colours = bipartite_colours(edges)
