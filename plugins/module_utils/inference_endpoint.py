@@ -109,7 +109,8 @@ def served(endpoint: Endpoint) -> list[dict[str, t.Any]]:
     document = as_document(text)
     entries = document.get("data") if isinstance(document, Mapping) else None
     if not isinstance(entries, list):
-        raise EndpointProblem("not_openai", f"{endpoint.url}/v1/models answers with {shown(text)}, which is no list of models: this is no OpenAI-compatible server")
+        raise EndpointProblem(
+            "not_openai", f"{endpoint.url}/v1/models answers with {shown(text)}, which is no list of models: this is no OpenAI-compatible server")
     return [dict(entry) for entry in entries if isinstance(entry, Mapping) and isinstance(entry.get("id"), str)]
 
 
@@ -256,7 +257,8 @@ def connect(endpoint: Endpoint) -> http.client.HTTPConnection:
     except ssl.SSLError as error:
         raise EndpointProblem("tls", f"{place} does not speak TLS as expected: {told(error)}") from error
     except (TimeoutError, socket.timeout) as error:
-        raise EndpointProblem("unreachable", f"{place} did not answer within {endpoint.connect_seconds:g} s: a firewall drops it, or the machine is off") from error
+        raise EndpointProblem(
+            "unreachable", f"{place} did not answer within {endpoint.connect_seconds:g} s: a firewall drops it, or the machine is off") from error
     except OSError as error:
         raise EndpointProblem("unreachable", f"{place} cannot be reached: {told(error)}") from error
     connection.sock.settimeout(endpoint.stall_seconds)

@@ -24,7 +24,11 @@ PYTHONS = ("3.12", "3.13", "3.11")
 STAMP = ".complete"
 #: One package that aiperf needs, crick, has no wheel for arm64 and is built from source there; these words tell that it could not be.
 BUILD_WORDS = ("Python.h", "gcc", "Failed to build", "Failed building wheel", "failed-wheel-build")
-BUILD_FIX = "Install a compiler and Python's headers (build-essential, python3-dev), or drive the endpoint from an x86 machine (inference_bench_from: localhost)."
+BUILD_FIX = (
+    "Install a compiler and Python's headers (build-essential, python3-dev), or drive the endpoint from an x86 machine (inference_bench_from: localhost).")
+INDEX_FIX = (
+    "Give this machine a package index or a folder of wheels by inference_bench_pip_options (--index-url=…, --find-links=…, --no-index), drive the "
+    "endpoint from another one (inference_bench_from: localhost), or name an installed one in inference_bench_program.")
 #: Free bytes that the environment needs, the package index's cache included.
 LEAST_BYTES = 3 * 2**30
 
@@ -100,8 +104,7 @@ def make(folder: str, version: str, python: str, pip_options: Sequence[str], ste
         why = f"pip did not end within {seconds:g} s" if done.rc == programs.TIMED_OUT else error_line(text)
         raise GeneratorError(
             f"{PACKAGE} {version} cannot be installed into {home}: {why}",
-            BUILD_FIX if any(word in text for word in BUILD_WORDS) else "Give this machine a package index or a folder of wheels by inference_bench_pip_options (--index-url=…, --find-links=…, --no-index), drive the "
-            "endpoint from another one (inference_bench_from: localhost), or name an installed one in inference_bench_program.")
+            BUILD_FIX if any(word in text for word in BUILD_WORDS) else INDEX_FIX)
     seen = step("version", [str(program), "--version"], min(seconds, 120.0))
     if seen.rc != 0 or version_in(seen.out + seen.err) != version:
         shutil.rmtree(home, ignore_errors=True)

@@ -91,7 +91,8 @@ def play(folder: pathlib.Path, url: str, tokenizer: str, **more: Any) -> tuple[s
     environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(collections(folder)), "HF_HUB_OFFLINE": "1", "ANSIBLE_NOCOLOR": "1"}
     command = [shutil.which("ansible-playbook") or str(pathlib.Path(sys.executable).parent / "ansible-playbook"), str(ROOT / "playbooks/inference.yml")]
     done = subprocess.run(
-        [*command, "-i", str(folder / "inventory.yml"), "-e", variables], cwd=folder, env=environment, capture_output=True, text=True, timeout=3600, check=False)
+        [*command, "-i", str(folder / "inventory.yml"), "-e", variables],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=3600, check=False)
     return done, json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
 
 

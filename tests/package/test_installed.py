@@ -43,7 +43,8 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         if (ROOT / name).is_file():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             (source / name).write_bytes((ROOT / name).read_bytes())
-    subprocess.run([pathlib.Path(sys.executable).parent / "ansible-galaxy", "collection", "build", source, "--output-path", out], check=True, capture_output=True)
+    galaxy = pathlib.Path(sys.executable).parent / "ansible-galaxy"
+    subprocess.run([galaxy, "collection", "build", source, "--output-path", out], check=True, capture_output=True)
     return next(out.glob("*.tar.gz"))
 
 
@@ -84,7 +85,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory, archive: pathlib.Path) -
 
 @pytest.mark.parametrize("topology", ["pair", "mesh", "ring", "switch"])
 def test_plan(installed: Installed, topology: str) -> None:
-    installed.call("ansible-playbook", "-i", str(installed.collection / f"inventories/example-{topology}"), "dgxspark.fabric.plan", "-e", f"plan_dir={topology}")
+    inventory = installed.collection / f"inventories/example-{topology}"
+    installed.call("ansible-playbook", "-i", str(inventory), "dgxspark.fabric.plan", "-e", f"plan_dir={topology}")
     assert json.loads((installed.folder / topology / "plan.json").read_text(encoding="utf-8"))["topology"] == topology
 
 

@@ -118,7 +118,8 @@ def test_base_url(url: str, wanted: str) -> None:
     assert base_url(url) == wanted
 
 
-@pytest.mark.parametrize("url", ["", "10.0.0.1:8000", "ftp://host", "http://", "http://user:secret@host", "http://host:99999", "http://host?x=1", "http://host:x"])
+@pytest.mark.parametrize(
+    "url", ["", "10.0.0.1:8000", "ftp://host", "http://", "http://user:secret@host", "http://host:99999", "http://host?x=1", "http://host:x"])
 def test_what_is_no_url(url: str) -> None:
     with pytest.raises(ValueError):
         base_url(url)

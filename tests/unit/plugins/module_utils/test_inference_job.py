@@ -150,7 +150,8 @@ def test_a_tokenizer_that_cannot_be_had_is_told_with_the_way_out(tmp_path: pathl
     with serving() as server:
         fact = measure(tmp_path, job_of(server.url, program=generator(tmp_path, NO_TOKENIZER)))
     assert (fact["status"], fact["reason"]) == ("failed", "tokenizer")
-    assert "Dataset configuration failed: TokenizerError: Failed to load tokenizer '/srv/none': HFValidationError: Repo id" in fact["message"] and "inference_bench_tokenizer" in fact["fix"]
+    assert "Dataset configuration failed: TokenizerError: Failed to load tokenizer '/srv/none': HFValidationError: Repo id" in fact["message"]
+    assert "inference_bench_tokenizer" in fact["fix"]
 
 
 def test_a_load_generator_that_does_not_end_is_ended(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +174,8 @@ def test_bad_input_names_its_variable(field: str, value: Any, text: str) -> None
     assert text in str(raised.value)
 
 
-@pytest.mark.parametrize("document", [None, [], {}, {"run": "abc12345"}, {"run": "abc12345", "concurrency": [1], "version": "1.0", "kind": "chat", "api_key": "a b"}])
+@pytest.mark.parametrize(
+    "document", [None, [], {}, {"run": "abc12345"}, {"run": "abc12345", "concurrency": [1], "version": "1.0", "kind": "chat", "api_key": "a b"}])
 def test_what_is_no_job(document: Any) -> None:
     with pytest.raises(JobInputError):
         parse_job(document)

@@ -121,8 +121,9 @@ def test_vllm() -> None:
 
 
 def test_vllm_with_errors_and_pairs_of_percentiles() -> None:
-    errors = ["", "Traceback (most recent call last):\naiohttp.client_exceptions.ClientPayloadError: Response payload is not completed", "Internal Server Error",
-              "asyncio.exceptions.TimeoutError"]
+    errors = [
+        "", "Traceback (most recent call last):\naiohttp.client_exceptions.ClientPayloadError: Response payload is not completed", "Internal Server Error",
+        "asyncio.exceptions.TimeoutError"]
     document = {**VLLM, "completed": 95, "errors": errors, "p95_itl_ms": None, "percentiles_itl_ms": [[95.0, 104.5], [99.0, 131.5]]}
     result = vllm_bench_output.parse(json.dumps(document))
     assert result.failed == 5

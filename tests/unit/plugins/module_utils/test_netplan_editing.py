@@ -21,14 +21,17 @@ yaml = pytest.importorskip("yaml")
 NAMES = st.sampled_from(["enp1s0f0np0", "enP2p1s0f0np0", "enP7s7", "bond0", "123", "yes", "a:b", "x#y", "a b", "'"])
 SETTINGS = st.recursive(
     st.none() | st.booleans() | st.integers(0, 9000) | st.sampled_from(["10.0.0.1/24", "", "# no comment", "ethernets:", "a: b", "line\nnext\n", " x"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["addresses", "mtu", "match", "macaddress", "routes", "to"]), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["addresses", "mtu", "match", "macaddress", "routes", "to"]), inner, max_size=3)),
     max_leaves=8,
 )
 #: A definition is a mapping or empty; netplan takes nothing else.
 DEFINITION = st.none() | st.dictionaries(st.sampled_from(["addresses", "mtu", "match", "routes"]), SETTINGS, max_size=3)
 KINDS = st.dictionaries(st.sampled_from(["ethernets", "bonds", "vlans", "bridges"]), st.dictionaries(NAMES, DEFINITION, min_size=1, max_size=4), max_size=3)
 LINES = st.sampled_from([
-    "network:", "  ethernets:", "  ethernets: {}", "    a:", "    'a':", "      mtu: 9000", "    - x", "# c", "", "  version: 2", "\t", "- -", "a: [b", "|", "    ? a", "---",
+    "network:", "  ethernets:", "  ethernets: {}", "    a:", "    'a':", "      mtu: 9000", "    - x", "# c", "", "  version: 2", "\t", "- -",
+    "a: [b", "|", "    ? a", "---",
 ])
 TEXTS = st.text() | st.lists(LINES | st.text(max_size=8)).map("\n".join)
 

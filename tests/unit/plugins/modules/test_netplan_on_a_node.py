@@ -143,7 +143,8 @@ POINTS = {
 KILLS = [(point, way) for point in POINTS for way in ("goes on", "taken back")]
 
 
-@pytest.mark.parametrize(("point", "way"), KILLS if EVERY_CASE else [("file written", "goes on"), ("reached", "goes on"), ("somebody's file changed", "taken back")])
+@pytest.mark.parametrize(
+    ("point", "way"), KILLS if EVERY_CASE else [("file written", "goes on"), ("reached", "goes on"), ("somebody's file changed", "taken back")])
 def test_killed_at_any_point(node, point, way):
     layout(node, "eugr-setup-cluster")
     before, live = node.files(), node.live()

@@ -27,7 +27,8 @@ from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.test_re
 SPREAD = {"mean": 50.0, "p50": 48.0, "p95": 61.0, "p99": 72.0}
 RUN: dict[str, Any] = {
     "nodes": 2, "link_gbps": 200.0, "throughput_tokens_per_s": 90.0, "errors": 0, "requests": {"ok": 100, "failed": 0}, "failures": [], "incomplete": "",
-    "conditions": {"model": "m", "quantisation": "fp8", "context_tokens": 4096, "input_tokens": 64, "output_tokens": 24, "concurrency": 8, "stack": "vLLM 0.12"},
+    "conditions": {"model": "m", "quantisation": "fp8", "context_tokens": 4096, "input_tokens": 64, "output_tokens": 24, "concurrency": 8,
+                   "stack": "vLLM 0.12"},
     "ttft_ms": SPREAD, "inter_token_ms": SPREAD, "request_ms": SPREAD, "measured_input_tokens": 64.0, "measured_output_tokens": 24.0, "parallel": "TP2"}
 
 
