@@ -32,8 +32,9 @@ BANDWIDTH_RULES = {
     "send": "rdma.send_bandwidth",
 }
 
-#: Layers that provisioning puts right: in check mode their faults are drift, told by the same setting (fabric_drift_fails).
+#: Layers, and checks of other layers, that provisioning puts right: in check mode their faults are drift, told by the same setting (fabric_drift_fails).
 PROVISIONED_LAYERS = ("address", "path")
+PROVISIONED_CHECKS = ("link.admin_up", "link.enslaved")
 
 
 def judge(results: Mapping[str, Any]) -> dict[str, Any]:
@@ -179,7 +180,11 @@ class Weight:
 
     statuses: frozenset[str]
     drift: bool
-    forgiven_layers: tuple[str, ...]
+    provisioned: bool
+
+    def forgives(self, check: str, layer: str) -> bool:
+        """Return whether a fault that this check found is for provisioning to put right, and does not make this run fail."""
+        return not self.provisioned and (layer in PROVISIONED_LAYERS or check in PROVISIONED_CHECKS)
 
 
 def weight(data: Mapping[str, Any]) -> Weight:
@@ -187,7 +192,7 @@ def weight(data: Mapping[str, Any]) -> Weight:
     statuses = {"fail", "unknown"} | ({"warn"} if data["plan"].get("fail_on") == "warn" else set())
     check = data["mode"] == "check"
     strict = bool(data["plan"].get("drift_fails", True))
-    return Weight(frozenset(statuses), check and strict, PROVISIONED_LAYERS if check and not strict else ())
+    return Weight(frozenset(statuses), check and strict, strict or not check)
 
 
 def verdict(findings: Iterable[Finding], data: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,7 +200,7 @@ def verdict(findings: Iterable[Finding], data: Mapping[str, Any]) -> dict[str, A
     findings = list(findings)
     scale = weight(data)
     counts = counts_of(findings)
-    bad = [finding for finding in findings if finding.status in scale.statuses and finding.layer not in scale.forgiven_layers]
+    bad = [finding for finding in findings if finding.status in scale.statuses and not scale.forgives(finding.id, finding.layer)]
     drift = data["drift"] if scale.drift else []
     parts = [f"{finding.id} on {finding.subject}" for finding in bad[:3]]
     if len(bad) > 3:

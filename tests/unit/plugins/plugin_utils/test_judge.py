@@ -649,6 +649,15 @@ def test_drift_fails_check_mode_when_the_inventory_says_so(strict: bool, wanted:
     assert report["verdict"]["status"] == wanted
 
 
+@pytest.mark.parametrize(("strict", "wanted"), [(True, "fail"), (False, "pass")])
+def test_a_bond_is_for_provisioning_to_take_apart(strict: bool, wanted: str) -> None:
+    data = check_run(fabric_drift_fails=strict)
+    bond(data)
+    report = judge(data)
+    assert [one["id"] for one in troubles(report)] == ["link.enslaved"]
+    assert report["verdict"]["status"] == wanted
+
+
 def test_a_dead_node_fails_check_mode_whatever_drift_may_do() -> None:
     data = check_run(fabric_drift_fails=False)
     data["nodes"]["spark2"] = None
