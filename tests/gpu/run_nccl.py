@@ -17,9 +17,11 @@ import argparse
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import typing as t
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
@@ -102,9 +104,15 @@ def check(report: dict, name: str, nodes: list[str], transport: str | None) -> l
     return wrong
 
 
+def stop(_number: int, _frame: object) -> t.NoReturn:
+    """End by way of the clean-up, also when a time limit (timeout, a CI job) ends the script: namespaces outlive it otherwise."""
+    raise SystemExit("ended from outside; the nodes are removed")
+
+
 def main() -> int:
     """Make the nodes, run twice, compare, remove the nodes."""
     options = arguments()
+    signal.signal(signal.SIGTERM, stop)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="fabric-gpu-", dir="/var/lib"))
     cluster = Cluster(folder / "nodes", options.nodes)
     nodes = [node.name for node in cluster.nodes]
