@@ -24,6 +24,10 @@ TOLD = 6
 #: Causes of a failed ibv_modify_qp by errno.
 CAUSE_OF_ERRNO = {
     110: "nccl.no_cable_to_peer", 61: "nccl.gid_index", 101: "nccl.no_route", 113: "nccl.no_route", 22: "nccl.gid_kinds", 12: "nccl.memory_registration"}
+LATE_CAUSE = "The test takes longer than nccl_tests_test_seconds, or a rank waits for one that never answers (a cable, a firewall, a stopped node)."
+LATE_FIX = "Compare what the ranks say last in their logs; with slow figures raise nccl_tests_test_seconds or lower nccl_tests_largest_bytes."
+#: What mpirun says of processes that ended: after the deadline it is told of what the deadline ended, and is no cause.
+ENDINGS = ("communication_lost", "exit_status")
 #: Problems that a look at the nodes found, and the fact that a rule asks for.
 PROBLEMS = ("memlock", "configuration", "configuration_note", "debug_left_on", "environment", "unknown_variable", "trees", "container_version",
             "container_marker", "container_library", "container_configuration", "container_memlock", "container_infiniband", "container_image")
@@ -101,10 +105,11 @@ def launch_facts(fact: Mapping[str, Any]) -> dict[str, str]:
     """Return why nothing could be launched: text, cause and fix; texts are empty when it could."""
     if fact.get("status") != "failed":
         return {"text": "", "cause": "", "fix": ""}
-    text = str(fact.get("message") or "the launch failed")
+    text = str(fact.get("message") or "the launch failed").rstrip(".")
     cause, fix = cause_of(fact.get("failures") or [])
-    return {"text": text, "cause": cause or fact.get("cause")
-            or "The output of the launch names no known cause; its last lines are in the evidence.", "fix": fact.get("fix") or fix
+    # A fix comes with the fact where the look at the nodes before the launch has found what is wrong.
+    unknown = "The nodes do not have what a launch over all of them needs." if fact.get("fix") else "The output of the launch names no known cause."
+    return {"text": text, "cause": cause or fact.get("cause") or unknown, "fix": fact.get("fix") or fix
             or "Try mpirun -np N --hostfile FILE hostname from the launching node, as the ssh user."}
 
 
@@ -115,7 +120,7 @@ def cause_of(failures: Iterable[Mapping[str, Any]]) -> tuple[str, str]:
         cause = causes.get(f"launch.{failure.get('name')}")
         if cause is not None:
             names = {"about": str(failure.get("subject") or "it"), "line": str(failure.get("line") or ""), "subject": "the launch"}
-            return f"{fill(cause.title, names)}: {fill(cause.cause, names)}", fill(cause.fix, names)
+            return fill(cause.cause, names), fill(cause.fix, names)
     return "", ""
 
 
@@ -129,7 +134,10 @@ def failure_facts(runs: list[Mapping[str, Any]]) -> dict[str, Any]:
         if not cause:
             cause, fix = warning_cause(run)
         if not cause:
-            cause, fix = cause_of(run.get("launch_failures") or [])
+            late = run.get("error") == "timeout"
+            cause, fix = cause_of(failure for failure in run.get("launch_failures") or [] if not (late and failure.get("name") in ENDINGS))
+            if late and not cause:
+                cause, fix = LATE_CAUSE, LATE_FIX
     return {
         "texts": texts[:TOLD], "lines": lines[:TOLD], "cause": cause or "NCCL's log and the launcher's words name no known cause.",
         "fix": fix or "Look at the evidence, and give the logs of the launching node's state folder to the playbook explain.",

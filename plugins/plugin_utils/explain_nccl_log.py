@@ -23,6 +23,8 @@ TEXT_CAUSES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for cause, pattern in (
         ("nccl.memory_registration", r"ibv_reg_mr\w*.*(?:Cannot allocate memory|failed)|Cannot allocate memory"),
         ("nccl.no_net_plugin", r"Failed to initialize any NET plugin|network IB not found"),
+        ("nccl.no_interface", r"no socket interface found|NET/Socket : no interface found"),
+        ("nccl.duplicate_gpu", r"Duplicate GPU detected"),
         ("nccl.libibverbs", r"Failed to open libibverbs"),
         ("nccl.async_event", r"Got async (?:fatal )?event"),
         ("nccl.incompatible_devices", r"Attempted to connect incompatible devices"),
