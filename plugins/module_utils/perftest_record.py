@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import signal
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,9 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils.perftest_spec impo
 
 #: Classes of error that only say that the other end broke off, or nothing at all: the peer's word is better.
 GENERIC = ("peer_lost", "no_output", "zero_row", "exit_status", "peer_ended")
+#: A tool that was ended by one of these broke by itself; by another, somebody ended it. Seen of ib_write_bw 6.24, once in some hundred runs.
+CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
+TOOL_CRASHED = "tool_crashed"
 #: What a record without a measurement holds.
 NO_NUMBERS: dict[str, Any] = {"gbps": None, "peak_gbps": None, "message_rate_mpps": None, "latency_us": None}
 #: What a TCP test tells besides.
@@ -63,6 +67,10 @@ def read_run(test: LoadTest, stdout: str, stderr: str, exit_code: int | None) ->
     print none: its exit status speaks, unless it printed a row without a number.
     """
     details: dict[str, Any] = {"exit_code": exit_code, "tail": perftest_output.tail(stdout, stderr)}
+    if exit_code is not None and -exit_code in CRASHES:
+        name = signal.Signals(-exit_code).name
+        return Outcome("failed", TOOL_CRASHED, f"{test.tool} crashed ({name}): a fault of the program or of the RDMA libraries, not of the cable",
+                       details=details)
     try:
         output = perftest_output.parse(f"{stdout}\n{stderr}")
     except perftest_output.PerftestOutputError:

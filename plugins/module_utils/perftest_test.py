@@ -28,8 +28,8 @@ from ansible_collections.dgxspark.fabric.plugins.module_utils.sysfs import Tree
 from ansible_collections.dgxspark.fabric.plugins.module_utils.tool_process import ToolProcess
 
 ATTEMPTS = 2
-#: Errors that may pass: completion errors, and a clock that the tool could not calibrate.
-PASSING_ERRORS = ("completion_error", CLOCK_UNSTABLE, *(name for name, dummy in COMPLETION_NAMES.values()))
+#: Errors that may pass: completion errors, a clock that the tool could not calibrate, and a tool that crashed.
+PASSING_ERRORS = ("completion_error", CLOCK_UNSTABLE, perftest_record.TOOL_CRASHED, *(name for name, dummy in COMPLETION_NAMES.values()))
 FIREWALL = "a firewall on the management network {} it; open the ports from fabric_test_port_base up there"
 
 
@@ -104,7 +104,7 @@ class TestEnd:
     def run(self) -> tuple[Outcome, int]:
         """Return the outcome and the number of attempts.
 
-        A test is repeated once when addresses changed while it ran, when a work request ended with an error, or without a clock:
+        A test is repeated once when addresses changed while it ran, when a work request ended with an error, without a clock, or when the tool crashed:
         the repetition tells a passing disturbance from a fault. What came before is kept as ``earlier``.
         """
         earlier: list[dict[str, str | None]] = []

@@ -10,6 +10,7 @@ import json
 import pathlib
 import shlex
 import subprocess
+import typing as t
 
 import pytest
 import yaml
@@ -17,24 +18,14 @@ import yaml
 from conftest import LAB, ROOT, Lab, ansible_environment
 
 USER = PASSWORD = "spark"
-INVENTORY = """\
-spark:
-  vars:
-    fabric_cluster_name: own
-    fabric_topology: pair
-    fabric_test_seconds: 2
-    packages_build_names: []
-    fabric_rules: {rules}
-    fabric_rail_gbps: {rail}
-    fabric_rail_bidirectional_gbps: {both}
-    ansible_user: spark
-    ansible_python_interpreter: /usr/bin/python3
-  hosts:
-    spark1:
-      ansible_connection: local
-    spark2:
-      ansible_host: 10.77.0.12
-"""
+
+
+def inventory() -> dict[str, t.Any]:
+    """Return the inventory for the node as controller: what the lab calibrated and asks for, reached from within."""
+    found = yaml.safe_load(next((ROOT / "inventories/lab/group_vars").glob("spark*")).read_text(encoding="utf-8"))
+    variables = {name: value for name, value in found.items() if name.startswith(("fabric_", "packages_"))}
+    variables |= {"fabric_cluster_name": "own", "fabric_test_seconds": 2, "ansible_user": USER, "ansible_python_interpreter": "/usr/bin/python3"}
+    return {"spark": {"vars": variables, "hosts": {"spark1": {"ansible_connection": "local"}, "spark2": {"ansible_host": "10.77.0.12"}}}}
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +46,7 @@ def controller(lab: Lab) -> Lab:
     as_user(lab, f"echo 10.77.0.12 {shlex.quote(host_key)} >> ~/.ssh/known_hosts")
     link = "~/checkout/.ansible/collections/ansible_collections/dgxspark"
     as_user(lab, f"mkdir -p {link} && ln -sfn ../../../.. {link}/fabric && mkdir -p ~/checkout/inventories/own")
-    # The emulation's rates, which the lab calibrated.
-    calibrated = yaml.safe_load(next((ROOT / "inventories/lab/group_vars").glob("spark*")).read_text(encoding="utf-8"))
-    text = INVENTORY.format(rail=json.dumps(calibrated["fabric_rail_gbps"]), both=json.dumps(calibrated["fabric_rail_bidirectional_gbps"]),
-                            rules=json.dumps(calibrated["fabric_rules"]))
+    text = yaml.safe_dump(inventory())
     as_user(lab, f"printf %s {shlex.quote(text)} > ~/checkout/inventories/own/hosts.yml")
     return lab
 

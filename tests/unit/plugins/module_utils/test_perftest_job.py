@@ -120,6 +120,18 @@ def test_broken_work_request_is_tried_again_and_not_forgotten(pair: Loopback, tm
         assert [one["error"] for one in records[name][identity]["earlier"]] == ["remote_invalid_request"]
 
 
+def test_tool_that_crashed_is_tried_again_and_not_forgotten(pair: Loopback, tmp_path: pathlib.Path) -> None:
+    identity = pair.test(0, "n1", "n2")
+    script = tmp_path / "once"
+    script.write_text(f"import os, pathlib, signal\nmark = pathlib.Path({str(tmp_path / 'seen')!r})\n"
+                      "if not mark.exists():\n    mark.touch()\n    os.kill(os.getpid(), signal.SIGSEGV)\n", encoding="utf-8")
+    pair.faults[f"{pair.port(identity)}/client"] = f"script:{script}"
+    records = pair.run()
+    for name in ("n1", "n2"):
+        assert (records[name][identity]["status"], records[name][identity]["attempts"]) == ("ok", 2)
+    assert [one["error"] for one in records["n1"][identity]["earlier"]] == ["tool_crashed"]
+
+
 def test_client_dies_without_text(pair: Loopback) -> None:
     identity = pair.test(0, "n1", "n2")
     pair.faults[f"{pair.port(identity)}/client"] = "die"

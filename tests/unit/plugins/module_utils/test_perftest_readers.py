@@ -95,6 +95,8 @@ SPEC = LoadTest("t", 0, "client", "n2", "ib_write_bw", "rocep1s0f0", "enp1s0f0np
     ("mid-setlink.client", 1, "failed", "link_lost", None),
     ("fail-cut-setlink.client", 1, "failed", "link_down", None),
     ("block4791.client", -9, "failed", "no_output", None),
+    ("block4791.client", -11, "failed", "tool_crashed", None),
+    ("ib_write_bw-D3.client", -6, "failed", "tool_crashed", None),
     ("ib_write_bw-b-n50.client", 0, "failed", "zero_row", None),
 ])
 def test_records_of_recorded_runs(name: str, code: int, status: str, error: str | None, gbps: float | None) -> None:
