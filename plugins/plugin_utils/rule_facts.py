@@ -112,7 +112,8 @@ SCOPE_FACTS = {
         "(`least_percent`, `text`, `shares`); `bandwidth` and `ring_bandwidth` (of the worst: `percent`, `gbytes_per_s`, `text`); `scaling` (least ratio of "
         "all nodes to two), `ladder`, `curves`, `small`, `versions`, `rails` (as `cable/rail`)",
         "inference": "of an endpoint under load: `measured` (true where there is a run); `missing`, `refused`, `http`, `stalled`, `slow`, `truncated`, `other` "
-        "(requests, or the look before the load), `unfit`, `generator`, `no_figure`, `incomplete`, `lengths` (texts), `not_stated` (conditions), `unfit_fix`, `generator_fix`, `generator_tail`; "
+        "(requests, or the look before the load), `unfit`, `generator`, `no_figure`, `incomplete`, `lengths` (texts), "
+        "`not_stated` (conditions), `unfit_fix`, `generator_fix`, `generator_tail`; "
         "`ttft_ms`, `inter_token_ms` and `request_ms` (of the slowest run without errors: `p50`, `p95`, `p99`, `text`; null without one), `runs`",
         "edges": "all cables together: `count` (measured), `low` (true when all fall short by the same share), `percent` (that share), `text`, "
         "`loaded` (by the counters: `both` rails, `one`, `unknown`), `idle` (rails that carried nothing), `rails` (as `cable/rail`)",

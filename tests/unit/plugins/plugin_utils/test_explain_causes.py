@@ -91,7 +91,8 @@ CAUSES: list[tuple[str, str, str, tuple[str, ...]]] = [
     ("59 no plugin", f"{N}Failed to initialize any NET plugin\n", "nccl.no_net_plugin", ("/dev/infiniband",)),
     ("59 no plugin, older", "n1:10:11 [0] net.cc:50 NCCL WARN Error: network IB not found.\n", "nccl.no_net_plugin", ()),
     ("no interface", "n1:10:11 [0] bootstrap.cc:118 NCCL WARN Bootstrap : no socket interface found\n", "nccl.no_interface", ("NCCL_SOCKET_IFNAME",)),
-    ("one GPU twice", "n1:10:11 [0] init.cc:910 NCCL WARN Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 60\n", "nccl.duplicate_gpu", ("NCCL_HOSTID",)),
+    ("one GPU twice", "n1:10:11 [0] init.cc:910 NCCL WARN Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 60\n",
+     "nccl.duplicate_gpu", ("NCCL_HOSTID",)),
     ("61 no route", f"{QP}101 Network is unreachable{ON}{IN_ONE}\n", "nccl.no_route", ("101",)),
     ("61 no route to host", f"{QP}113 No route to host{ON}{IN_ONE}\n", "nccl.no_route", ("113",)),
     (
