@@ -47,7 +47,7 @@ def network_answer(measured: Mapping[str, Any], states: Mapping[str, str], runs:
     """
     link, mtu = measured["link_gbps"], measured["mtu"]
     if link >= FASTER_GBPS:
-        return already(link, runs)
+        return already(link, runs, states["rdma"] != "unknown")
     factor = cable_rate(FASTER_GBPS, mtu) / cable_rate(link, mtu)
     if states["rdma"] == "unknown":
         return answer("open", "none", "RDMA was not measured")
@@ -65,8 +65,8 @@ def network_answer(measured: Mapping[str, Any], states: Mapping[str, str], runs:
     return estimated(factor, exchange_share(grown.run, measured["nccl"]), upper_bounds(grown), link)
 
 
-def already(link: float, runs: Iterable[InferenceRun]) -> dict[str, str]:
-    """Answer for links that are fast already; runs on a slower network say what that brought."""
+def already(link: float, runs: Iterable[InferenceRun], measured: bool) -> dict[str, str]:
+    """Answer for links that the plan says are fast already; runs on a slower network say what that brought."""
     runs = list(runs)
     for slower in sorted({run.link_gbps for run in runs if run.link_gbps < link}, reverse=True):
         pair = links_compared(runs, slower, link)
@@ -74,6 +74,8 @@ def already(link: float, runs: Iterable[InferenceRun]) -> dict[str, str]:
             nodes, before, now = pair
             text = f"{nodes} nodes {number_text(before)} tokens/s at {slower:g}G, {number_text(now)} at {link:g}G: {100 * (now / before - 1):+.1f} %"
             return answer("already", "high", f"the links have {link:g} Gb/s; {text}")
+    if not measured:
+        return answer("open", "none", f"fabric_link_gbps says {link:g} Gb/s, but RDMA was not measured")
     return answer("already", "high", f"the links have {link:g} Gb/s")
 
 

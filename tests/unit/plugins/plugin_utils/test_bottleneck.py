@@ -94,6 +94,7 @@ SETS: list[tuple[str, dict[str, Any], str, str, str, str, str]] = [
     ("pilot gains nothing", measured(rdma(), nccl(), *FLAT, run(6, 92, 200)), "workload", "no", "high", "split", "+2.2 %"),
     ("pilot under other conditions", measured(rdma(), nccl(), *FLAT, run(6, 120, 200, {"concurrency": 64})), "workload", "open", "none", "split", "at most"),
     ("200G already", measured(rdma(gbps=196), nccl(), *FLAT, link=200.0), "workload", "already", "high", "split", "the links have 200 Gb/s"),
+    ("200G by the plan alone", measured(None, nccl(), link=200.0), "not_enough_data", "open", "none", "RDMA", "fabric_link_gbps says 200"),
     ("200G already, measured before", measured(rdma(gbps=196), nccl(), *FLAT, run(6, 88, 100), link=200.0), "workload", "already", "high", "", "+2.3 %"),
     ("200G already, half of it", measured(rdma(51.4, 102.8), nccl(), link=200.0), "mend_configuration", "already", "high", "51 %", "200 Gb/s"),
     ("conditions differ", measured(rdma(), nccl(), run(1, 60), run(6, 90, None, {"quantisation": "int4"})),
