@@ -17,8 +17,9 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.measured_layers im
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plain_data import plain
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report import judge_again, make_report, redacted, report_files, with_bottleneck
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_folder import load, rewrite, store
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.run_history import compare_with, comparisons, run_path, spared
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_table import scenario_rows
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.run_history import compare_with, comparisons, newest_of, run_path, spared
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_name import scenario_of
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_table import scenario_reports, scenario_rows
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.summary import summary_lines
 
 display = Display()
@@ -41,6 +42,7 @@ class ActionModule(ActionBase):
                 "redact": {"type": "bool", "default": False},
                 "baseline": {"type": "str"},
                 "noise_percent": {"type": "float", "default": 10.0},
+                "scenario": {"type": "dict", "default": {}},
                 "scenarios": {"type": "list", "elements": "dict", "default": []},
                 "inference": {"type": "list", "elements": "dict", "default": []},
                 "measured_inference": {"type": "dict", "default": {}},
@@ -90,7 +92,7 @@ class ActionModule(ActionBase):
         except FabricError as error:  # a mistyped name must not cost the run that was just measured
             bad_name = error
             compared = comparisons(report, runs, None, arguments["noise_percent"])
-            report = completed(report, {**arguments, "scenarios": []}, runs, compared)
+            report = completed(report, {**arguments, "scenario": {}, "scenarios": []}, runs, compared)
         written = store(folder, report["cluster"], report["run_id"], report_files(report), arguments["keep"], spared(runs, compared))
         if bad_name is not None:
             raise FabricError(f"{bad_name} The run itself is stored in {written}.")
@@ -122,9 +124,12 @@ def completed(report: dict[str, Any], arguments: dict[str, Any], runs: Path, com
     """Add to a judged run what it is compared with, and take out what must not leave."""
     if compared is not None:
         report["comparison"] = compared
+    scenario = scenario_of(arguments["scenario"])
+    if scenario:
+        report["scenario"] = scenario
     if arguments["scenarios"]:
-        loaded = {str(entry["run"]): load(run_path(str(entry["run"]), runs)) for entry in arguments["scenarios"] if entry.get("run")}
-        report["scenarios"] = scenario_rows(arguments["scenarios"], loaded.__getitem__)
-        report["inference"] = inference_beside(report, loaded.values())
+        reports = scenario_reports(arguments["scenarios"], lambda run: load(run_path(run, runs)), lambda name: newest_of(name, runs))
+        report["scenarios"] = scenario_rows(arguments["scenarios"], reports)
+        report["inference"] = inference_beside(report, filter(None, reports.values()))
     report = with_bottleneck(report, arguments["bottleneck"])
     return redacted(report) if arguments["redact"] else report

@@ -54,9 +54,17 @@ options:
     description: By how much two figures of one test may differ, in percent, where neither three good runs nor repeats within an earlier run tell its noise.
     type: float
     default: 10.0
+  scenario:
+    description:
+      - What scenario the run belongs to, stored with it, C(name) (such as A), C(network), C(nodes) and C(notes). Such a run is never removed with the old ones.
+      - With O(source) it names a stored run afterwards.
+    type: dict
+    default: {}
   scenarios:
     description:
-      - Stored runs for the table of scenarios, each with C(name) and C(run) (run id or path).
+      - Scenarios for the table, each with C(name) and C(run) (run id or path). Without C(run) the newest stored run of that name counts,
+        without C(name) that of the run.
+      - Inference is shown under conditions that all scenarios share; where two of them share none, the error names what differs.
       - An entry may state C(network), C(nodes), C(nccl), C(inference) and C(p95) itself, for what was measured elsewhere.
     type: list
     elements: dict

@@ -15,7 +15,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.findings import TR
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.measured_rows import sweeps
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_charts import size_text, stream_ladder
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import number_text
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_table import HEADS
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_table import HEADS, remarks
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_table import cells as scenario_cells
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.summary import COLUMNS, VERDICT_WORDS, heading, row_of
 
@@ -54,6 +54,7 @@ def files(report: Mapping[str, Any]) -> dict[str, str]:
                 lines += ["", f"{word} cables: {escaped(', '.join(names))}"]
     if report.get("scenarios"):
         lines += ["", "## Scenarios", "", *rows(list(HEADS.values()), [scenario_cells(row) for row in report["scenarios"]])]
+        lines += [line for text in remarks(report["scenarios"]) for line in ("", escaped(text))]
     lines += ["", "## Cables", ""]
     if report["mode"] == "check":
         lines += ["Load tests: skipped in check mode.", ""]

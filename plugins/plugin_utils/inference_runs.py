@@ -24,7 +24,10 @@ COMMUNICATION = ("layers", "message_bytes", "token_ms")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InferenceRun:
-    """One run: ``communication`` is what a token exchanges, ``communication_percent`` the share of its time that a profile put down to that."""
+    """One run: ``communication`` is what a token exchanges, ``communication_percent`` the share of its time that a profile put down to that.
+
+    ``p95_ms``: so long took 95 % of the requests at most.
+    """
 
     name: str
     nodes: int
@@ -33,6 +36,7 @@ class InferenceRun:
     conditions: Mapping[str, str]
     communication: Mapping[str, float] | None = None
     communication_percent: float | None = None
+    p95_ms: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -128,6 +132,7 @@ def run_of(run: Mapping[str, Any], name: str, link_gbps: float) -> InferenceRun:
         conditions={str(key): str(value) for key, value in run["conditions"].items()},
         communication=None if exchange is None else {key: float(exchange.get(key, 1)) for key in (*COMMUNICATION, "messages_per_layer")},
         communication_percent=None if share is None else float(share),
+        p95_ms=float(latency["p95"]) if isinstance(latency := run.get("request_ms"), Mapping) and positive(latency.get("p95")) else None,
     )
 
 

@@ -34,7 +34,7 @@ RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{4}")
 FORMATS = (format_json, format_markdown, format_junit, format_prometheus, format_html)
 
 #: What a report may hold beside the judged run: added after judging, and kept when it is judged again.
-EXTRAS = ("comparison", "scenarios")
+EXTRAS = ("comparison", "scenario", "scenarios")
 
 
 def make_report(

@@ -31,7 +31,7 @@ ABANDONED_SECONDS = 3600
 
 
 def store(folder: pathlib.Path, cluster: str, run_id: str, files: Mapping[str, str], keep: int, spare: frozenset[str] = frozenset()) -> pathlib.Path:
-    """Write the files of a run, point ``latest`` at it and remove all but the newest ``keep`` runs.
+    """Write the files of a run, point ``latest`` at it and remove all but the newest ``keep`` runs and those of a scenario.
 
     :param spare: runs that stay beyond that number
     :raises FabricError: for a name that is no folder name
@@ -65,10 +65,10 @@ def point_latest(base: pathlib.Path, run_id: str) -> None:
 
 
 def remove_old(base: pathlib.Path, keep: int, newest: str, spare: frozenset[str] = frozenset()) -> None:
-    """Remove all but the newest ``keep`` runs and those to spare, and what an interrupted run left behind."""
+    """Remove all but the newest ``keep`` runs, those to spare and those of a scenario, and what an interrupted run left behind."""
     runs = sorted((path for path in base.iterdir() if is_run(path)), key=lambda path: path.name, reverse=True)
     for path in [path for path in runs if path.name != newest][max(keep - 1, 0) :]:
-        if path.name not in spare:
+        if path.name not in spare and not is_named(path):
             shutil.rmtree(path)
     before = os.stat(base / newest).st_mtime - ABANDONED_SECONDS
     for path in base.glob(f"{PARTIAL}*"):
@@ -79,6 +79,14 @@ def remove_old(base: pathlib.Path, keep: int, newest: str, spare: frozenset[str]
 def is_run(path: pathlib.Path) -> bool:
     """Tell whether a path is the folder of a stored run."""
     return RUN_ID.fullmatch(path.name) is not None and path.is_dir() and not path.is_symlink() and (path / REPORT).is_file()
+
+
+def is_named(path: pathlib.Path) -> bool:
+    """Tell whether a stored run belongs to a scenario; one that cannot be read does not."""
+    try:
+        return bool(load(path).get("scenario"))
+    except FabricError:
+        return False
 
 
 def rewrite(folder: pathlib.Path, files: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.bottleneck import bottleneck_rows
@@ -19,7 +19,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_charts impo
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_names import host_file
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_time import duration_text, moment_text, seconds_between
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import counted, number_text, value_text
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_table import COLUMNS, HEADS, cells
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_table import COLUMNS, HEADS, cells, remarks
 
 #: With more healthy cables than this, they are folded away below those that need a look.
 HEALTHY_CABLES_SHOWN = 12
@@ -85,7 +85,7 @@ class Pages:
             "drift": [drift_view(entry) for entry in report["drift"]],
             "comparisons": [comparison_view(entry) for entry in report.get("comparison") or []],
             "bottleneck": bottleneck_rows(report),
-            "scenarios": {"heads": [HEADS[name] for name in COLUMNS], "rows": [cells(row) for row in report.get("scenarios") or []]},
+            "scenarios": scenario_view(report.get("scenarios") or []),
             "pictures": pictures(plan, self.rows, self.statuses, self.links),
             "picture_title": self.picture_title(),
             "cables_shown": troubled if fold else self.rows,
@@ -232,6 +232,11 @@ class Pages:
             {"what": "Judge and render this run again", "text": f"ansible-playbook playbooks/report.yml -e report_from={place}"},
             {"what": "Compare it with another run", "text": f"ansible-playbook playbooks/report.yml -e report_from={place} -e report_against=RUN_ID"},
         ]
+
+
+def scenario_view(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the table of scenarios, and what stands below it."""
+    return {"heads": [HEADS[name] for name in COLUMNS], "rows": [cells(row) for row in rows], "remarks": remarks(rows)}
 
 
 def finding_view(finding: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Stored runs of a cluster, read for comparing: the last good one, a named one, and the good ones before."""
+"""Stored runs of a cluster, read for comparing: the last good one, a named one, the good ones before, and the newest of a scenario."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.comparison import 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report import RUN_ID
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_folder import is_run, load
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_name import name_of
 
 #: So many good runs are read for the noise of each test; each costs reading one report.
 GOOD_RUNS_READ = 8
@@ -65,6 +66,18 @@ def named_run(name: str, base: pathlib.Path) -> Digest:
         return read(run_path(name, base))
     except FabricError as exc:
         raise FabricError(f"report_baseline: {exc}") from exc
+
+
+def newest_of(name: str, base: pathlib.Path) -> dict[str, Any] | None:
+    """Return the newest stored run of a scenario, None where there is none. A run that cannot be read is passed over."""
+    for path in sorted((path for path in base.iterdir() if is_run(path)), reverse=True) if base.is_dir() else ():
+        try:
+            report = load(path)
+        except FabricError:
+            continue
+        if name_of(report) == name:
+            return report
+    return None
 
 
 def run_path(name: str, base: pathlib.Path) -> pathlib.Path:

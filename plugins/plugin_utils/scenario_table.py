@@ -10,14 +10,17 @@ figure stays empty (None) and is shown as "not measured".
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError, shown
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.measured_rows import cable_rates, sweeps
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_charts import size_text
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import number_text
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_inference import inference_cells
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_name import name_of
 
 NOT_MEASURED = "not measured"
 
@@ -31,24 +34,44 @@ USUAL = {"A": {"network": "100G", "nodes": "2"}, "B": {"network": "100G", "nodes
 BY_HAND = ("network", "nodes", "nccl", "inference", "p95")
 
 
-def scenario_rows(entries: Iterable[Mapping[str, Any]], load: Callable[[str], Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of the table.
+def scenario_reports(entries: Sequence[Mapping[str, Any]], load: Callable[[str], Mapping[str, Any]],
+                     newest: Callable[[str], Mapping[str, Any] | None]) -> dict[str, Mapping[str, Any] | None]:
+    """Return the report of each scenario by its name, in order; None where no run is stored.
 
-    :param entries: ``[{name: A, run: path or run id}]``; an entry may state the cells of ``BY_HAND`` itself
+    :param entries: ``[{name: A, run: path or run id}]``; without ``run`` the newest stored run of that name counts, without ``name`` the run's own
     :param load: returns the report of a run
+    :param newest: returns the newest stored report of a scenario
     :raises FabricError: for an entry that cannot be used
     """
-    rows: dict[str, dict[str, Any]] = {}
+    found: dict[str, Mapping[str, Any] | None] = {}
     for place, entry in enumerate(entries, 1):
         unknown = sorted(set(entry) - {"name", "run", *BY_HAND})
-        name = str(entry.get("name") or "").strip()
-        if not name or name in rows or unknown:
-            what = f"has the unknown field {unknown[0]}" if unknown else f"has the name {shown(name)}" if name else "has no name"
+        report = load(str(entry["run"])) if entry.get("run") and not unknown else None
+        name = str(entry.get("name") or "").strip() or (name_of(report) if report else "")
+        if not name or name in found or unknown:
+            what = f"has the unknown field {unknown[0]}" if unknown else f"has the name {shown(name)}" if name else "has no name, and neither has its run"
             raise FabricError(f"report_scenarios: entry {place} {what}; expected name (once each), run, and any of {', '.join(BY_HAND)}.")
+        found[name] = report if report is not None else newest(name)
+    return found
+
+
+def scenario_rows(entries: Sequence[Mapping[str, Any]], reports: Mapping[str, Mapping[str, Any] | None]) -> list[dict[str, Any]]:
+    """Return the rows of the table.
+
+    :param entries: as ``scenario_reports`` takes them; an entry may state the cells of ``BY_HAND`` itself
+    :param reports: what ``scenario_reports`` returns for them
+    :raises FabricError: where inference was measured under different conditions
+    """
+    by_hand = dict(zip(reports, entries, strict=True))
+    inference = inference_cells({name: report for name, report in reports.items() if report and not by_hand[name].get("inference")})
+    rows: dict[str, dict[str, Any]] = {}
+    for name, report in reports.items():
         rows[name] = {"scenario": name, **dict.fromkeys(COLUMNS[1:]), "run_id": None, **USUAL.get(name, {})}
-        if entry.get("run"):
-            rows[name].update(measured(load(str(entry["run"]))))
-        rows[name].update({key: str(entry[key]) for key in BY_HAND if entry.get(key) not in (None, "")})
+        if report:
+            rows[name].update(measured(report), **{key: value for key, value in (report.get("scenario") or {}).items() if key != "name"})
+        if name in inference:
+            rows[name].update(dataclasses.asdict(inference[name]))
+        rows[name].update({key: str(by_hand[name][key]) for key in BY_HAND if by_hand[name].get(key) not in (None, "")})
     if rows and set(rows) <= set(USUAL):
         return [rows.get(name) or {"scenario": name, **dict.fromkeys(COLUMNS[1:]), "run_id": None, **usual} for name, usual in USUAL.items()]
     return list(rows.values())
@@ -77,6 +100,14 @@ def nccl_cell(report: Mapping[str, Any]) -> str | None:
         return None
     best = max(runs, key=lambda run: (run.collective == "all_reduce", run.ranks, run.largest))
     return f"{best.collective} {number_text(best.largest[1])} GB/s at {size_text(best.largest[0])}, {best.ranks or 'unknown'} ranks"
+
+
+def remarks(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return what stands below the table: the conditions of inference, and the notes of each scenario."""
+    rows = list(rows)
+    conditions = dict.fromkeys(str(row["conditions"]) for row in rows if row.get("conditions"))
+    notes = [f"{row['scenario']}: {row['notes']}" for row in rows if row.get("notes")]
+    return [*(f"Inference with {text}." for text in conditions), *notes]
 
 
 def cells(row: Mapping[str, Any]) -> list[str]:

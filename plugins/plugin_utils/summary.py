@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils import scenario_table
@@ -133,10 +133,11 @@ def bottleneck_lines(report: Mapping[str, Any]) -> list[str]:
     return [line for name, text in bottleneck_rows(report) for line in wrapped(f"{name}: {text}.", "", "  ")]
 
 
-def scenario_lines(scenarios: Iterable[Mapping[str, Any]]) -> list[str]:
+def scenario_lines(scenarios: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the table of scenarios."""
+    below = [line for text in scenario_table.remarks(scenarios) for line in wrapped(text, "", "  ")]
     rows = [dict(zip(scenario_table.COLUMNS, scenario_table.cells(row))) for row in scenarios]
-    return ["Scenarios:", *table([scenario_table.HEADS, *rows], scenario_table.COLUMNS)]
+    return ["Scenarios:", *table([scenario_table.HEADS, *rows], scenario_table.COLUMNS), *below]
 
 
 def row_of(cable: Mapping[str, Any], rail: str, row: Mapping[str, Any]) -> dict[str, str]:

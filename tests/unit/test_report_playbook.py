@@ -17,6 +17,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_folder impo
 from ansible_collections.dgxspark.fabric.tests.unit.offline_playbook import PROGRAM, run_offline
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.explaining import FIXTURES
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.sweeps import ladder, nccl_sweep
+from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.test_bottleneck import run as inference
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.test_judge import cut, run_of
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.test_report import schema_errors
 
@@ -37,6 +38,29 @@ def test_a_stored_run_is_reproduced_byte_for_byte(tmp_path: pathlib.Path) -> Non
     assert run.returncode == 0, run.stdout + run.stderr
     assert content(tmp_path / "again") == content(stored)
     assert "FAIL link.carrier" in run.stdout
+
+
+def test_the_table_of_scenarios_is_filled_from_stored_runs(tmp_path: pathlib.Path) -> None:
+    """A: 100G, two nodes; B: 100G, three; C: not measured yet; then a run under other conditions, which is refused."""
+    base = tmp_path / "reports/spark"
+    named = {"A": inference(2, 60), "B": inference(3, 84), "X": inference(3, 84, conditions={"model": "other"})}
+    for number, (name, measured) in enumerate(named.items()):
+        data = run_of(fabric_link_gbps=100) | {"inference": {"spark1": {"runs": [measured]}}}
+        scenario = {"name": name, "network": "100G", "nodes": str(measured["nodes"])}
+        report = make_report(data, run_id=f"20261130T22000{number}Z-ab12") | {"scenario": scenario}
+        rewrite(base / report["run_id"], report_files(report))
+    variables = {"report_from": str(base / "20261130T220001Z-ab12"), "report_out": str(tmp_path / "again")}
+    run = run_offline(tmp_path, "report.yml", {**variables, "report_scenarios": [{"name": "A"}, {"run": "20261130T220001Z-ab12"}, {"name": "C"}]})
+    assert run.returncode == 0, run.stdout + run.stderr
+    lines = content(tmp_path / "again")["summary.md"].splitlines()
+    start = lines.index("## Scenarios")
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[start:] if line.startswith("|")][:5]
+    assert table[0] == ["scenario", "network", "nodes", "RDMA", "NCCL", "inference throughput", "P95"]
+    assert [[row[index] for index in (0, 1, 2, 5)] for row in table[2:]] == [
+        ["A", "100G", "2", "60.0 tokens/s"], ["B", "100G", "3", "84.0 tokens/s"], ["C", "200G RoCE", "6", "not measured"]]
+    before = content(tmp_path / "again")
+    run = run_offline(tmp_path, "report.yml", {**variables, "report_scenarios": [{"name": "A"}, {"name": "X"}]})
+    assert run.returncode != 0 and "model (GLM-5.2 and other)" in run.stdout and content(tmp_path / "again") == before
 
 
 def test_a_run_of_an_older_version_still_renders(tmp_path: pathlib.Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import Fabr
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report import judge_again, make_report, report_files
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_folder import load, store
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.run_history import comparisons, named_run, spared
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_table import NOT_MEASURED, cells, scenario_rows
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_table import NOT_MEASURED, cells, scenario_reports, scenario_rows
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.summary import summary_lines
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils import healthy
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.test_judge import CABLE, check_run, cut, run_of
@@ -188,10 +189,15 @@ def test_a_summary_with_comparison_is_at_most_a_screen() -> None:
     assert len(summary_lines(report)) <= 24
 
 
+def rows_of(entries: list[dict[str, Any]], load_run: Callable[[str], Mapping[str, Any]] = lambda name: {}) -> list[dict[str, Any]]:
+    """Return the table of these entries, with no named run stored."""
+    return scenario_rows(entries, scenario_reports(entries, load_run, lambda name: None))
+
+
 def test_scenarios_are_filled_from_runs_and_by_hand(tmp_path: pathlib.Path) -> None:
     keep(tmp_path, report_of(1))
     runs = tmp_path / "spark"
-    rows = scenario_rows([{"name": "B", "run": run_id(1), "nccl": "21.9 GB/s"}], lambda name: load(runs / name))
+    rows = rows_of([{"name": "B", "run": run_id(1), "nccl": "21.9 GB/s"}], lambda name: load(runs / name))
     assert [row["scenario"] for row in rows] == ["A", "B", "C"]
     assert cells(rows[0]) == ["A", "100G", "2", *[NOT_MEASURED] * 4]
     assert cells(rows[1]) == ["B", "200G RoCE", "3", "194.0 Gb/s a cable (lowest 194.0)", "21.9 GB/s", NOT_MEASURED, NOT_MEASURED]
@@ -203,15 +209,15 @@ def test_scenarios_are_filled_from_runs_and_by_hand(tmp_path: pathlib.Path) -> N
 
 
 def test_other_scenarios_have_rows_of_their_own() -> None:
-    rows = scenario_rows([{"name": "old switch", "network": "100G"}], lambda name: {})
+    rows = rows_of([{"name": "old switch", "network": "100G"}])
     assert [cells(row)[:3] for row in rows] == [["old switch", "100G", NOT_MEASURED]]
 
 
 @pytest.mark.parametrize(("entries", "words"), [
-    ([{"run": "x"}], "entry 1 has no name"),
+    ([{"run": "x"}], "entry 1 has no name, and neither has its run"),
     ([{"name": "A"}, {"name": "A"}], "entry 2 has the name 'A'"),
     ([{"name": "A", "rum": "x"}], "unknown field rum"),
 ])
 def test_bad_scenarios_are_refused(entries: list[dict[str, Any]], words: str) -> None:
     with pytest.raises(FabricError, match=words):
-        scenario_rows(entries, lambda name: {})
+        rows_of(entries)
