@@ -27,7 +27,7 @@ RATE_RULES = ("rdma.rail_bandwidth", "rdma.rail_bidirectional", "rdma.cable_band
 #: Rules that only warn, and whose figures scatter as much.
 WARNING_RULES = ("rdma.read_bandwidth", "rdma.send_bandwidth", "tcp.rail_bandwidth", "tcp.dispersion")
 #: Rules that compare what shared processors make incomparable: latencies, and one rail with two.
-IDLE_RULES = ("rdma.outlier", "rdma.latency", "rdma.jitter", "tcp.no_gain")
+IDLE_RULES = ("rdma.outlier", "rdma.latency", "rdma.jitter", "rdma.unsteady", "tcp.no_gain")
 
 
 def scalar(value: Any) -> str:
