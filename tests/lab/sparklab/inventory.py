@@ -26,7 +26,7 @@ QP_TIMEOUT = 20
 RATE_RULES = ("rdma.rail_bandwidth", "rdma.rail_bidirectional", "rdma.cable_bandwidth")
 #: Rules that only warn, and whose figures scatter as much.
 WARNING_RULES = ("rdma.read_bandwidth", "rdma.send_bandwidth", "tcp.rail_bandwidth", "tcp.dispersion")
-#: Rules that compare what shared processors make incomparable: latencies, and one rail with two.
+#: Rules that compare what shared processors make incomparable: latencies, one rail with two, and a test among others with the same alone.
 IDLE_RULES = ("rdma.outlier", "rdma.latency", "rdma.jitter", "rdma.unsteady", "tcp.no_gain")
 
 
