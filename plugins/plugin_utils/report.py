@@ -18,7 +18,14 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils import format_html, format_json, format_junit, format_markdown, format_prometheus, format_scenarios
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils import (
+    format_html,
+    format_json,
+    format_junit,
+    format_markdown,
+    format_prometheus,
+    format_scenarios,
+)
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError, shown
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.judge import INPUTS, OPTIONAL_INPUTS, judge
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.measured_layers import bottleneck_of

@@ -100,8 +100,9 @@ def test_inference_of_other_nodes_or_links_is_left_out_and_told() -> None:
     b["scenario"] = {"name": "B", "nodes": "6"}
     rows = rows_of({"A": a, "B": b}, "A", "B")
     assert [cells(row)[2] + ": " + cells(row)[5] for row in rows[:2]] == ["2: 60.0 tokens/s", "6: not measured"]
+    reasons = ("inference run 4 of spark1 does not state its conditions stack", "inference run 3 of spark1 was measured at 400G, the plan of its run has 200G")
     assert remarks(rows)[1:] == [
-        "A: left out: inference run 4 of spark1 does not state its conditions stack; inference run 3 of spark1 was measured at 400G, the plan of its run has 200G",
+        f"A: left out: {'; '.join(reasons)}",
         "B: left out: inference was measured on 3 nodes, not on 6"]
 
 
