@@ -15,9 +15,10 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import Fabr
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.inference_facts import with_measured
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.measured_layers import inference_beside
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.plain_data import plain
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.redaction import mask_secrets
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report import judge_again, make_report, redacted, report_files, with_bottleneck
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_folder import load, rewrite, store
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.run_history import compare_with, comparisons, newest_of, run_path, spared
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.run_history import compare_with, comparisons, newest_for, scenario_run, spared
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_name import scenario_of
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_table import scenario_reports, scenario_rows
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.summary import summary_lines
@@ -85,17 +86,20 @@ class ActionModule(ActionBase):
         report = make_report(results, started=arguments["started"] or None)
         folder = Path(arguments["dest"] or "reports").absolute()
         runs = folder / report["cluster"]
-        bad_name: FabricError | None = None
+        bad_names: list[str] = []  # a mistyped name must not cost the run that was just measured
         try:
             compared = comparisons(report, runs, arguments["baseline"] or None, arguments["noise_percent"])
-            report = completed(report, arguments, runs, compared)
-        except FabricError as error:  # a mistyped name must not cost the run that was just measured
-            bad_name = error
+        except FabricError as error:
+            bad_names.append(str(error))
             compared = comparisons(report, runs, None, arguments["noise_percent"])
+        try:
+            report = completed(report, arguments, runs, compared)
+        except FabricError as error:
+            bad_names.append(str(error))
             report = completed(report, {**arguments, "scenario": {}, "scenarios": []}, runs, compared)
         written = store(folder, report["cluster"], report["run_id"], report_files(report), arguments["keep"], spared(runs, compared))
-        if bad_name is not None:
-            raise FabricError(f"{bad_name} The run itself is stored in {written}.")
+        if bad_names:
+            raise FabricError(f"{' '.join(bad_names)} The run itself is stored in {written}.")
         return report, written
 
     def _again(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], Path]:
@@ -124,12 +128,12 @@ def completed(report: dict[str, Any], arguments: dict[str, Any], runs: Path, com
     """Add to a judged run what it is compared with, and take out what must not leave."""
     if compared is not None:
         report["comparison"] = compared
-    scenario = scenario_of(arguments["scenario"])
+    scenario = mask_secrets(scenario_of(arguments["scenario"]))
     if scenario:
         report["scenario"] = scenario
     if arguments["scenarios"]:
-        reports = scenario_reports(arguments["scenarios"], lambda run: load(run_path(run, runs)), lambda name: newest_of(name, runs))
-        report["scenarios"] = scenario_rows(arguments["scenarios"], reports)
+        reports = scenario_reports(arguments["scenarios"], lambda run: scenario_run(run, runs, report), lambda name: newest_for(name, runs, report))
+        report["scenarios"] = scenario_rows(mask_secrets(arguments["scenarios"]), reports)
         report["inference"] = inference_beside(report, filter(None, reports.values()))
     report = with_bottleneck(report, arguments["bottleneck"])
     return redacted(report) if arguments["redact"] else report

@@ -10,8 +10,8 @@ short_description: Judge a run and write its report on the controller
 version_added: "0.1.0"
 author: dgxspark.fabric contributors (@dgxspark)
 description:
-  - Judges what was planned, observed and measured, and writes C(report.json), C(report.html), C(summary.md), C(junit.xml), C(fabric.prom)
-    and for each host C(<host>.json) and C(<host>.html) into a folder of its own for each run.
+  - Judges what was planned, observed and measured, and writes C(report.json), C(report.html), C(summary.md), C(junit.xml), C(fabric.prom),
+    with O(scenarios) also C(scenarios.md), and for each host C(<host>.json) and C(<host>.html) into a folder of its own for each run.
   - Compares the run with the last good one and with a named baseline.
   - Passwords, tokens and keys are masked in every file.
   - Prints the summary for people, failures first, then one line for each cable and rail.
@@ -64,7 +64,7 @@ options:
     description:
       - Scenarios for the table, each with C(name) and C(run) (run id or path). Without C(run) the newest stored run of that name counts,
         without C(name) that of the run.
-      - Inference is shown under conditions that all scenarios share; where two of them share none, the error names what differs.
+      - Inference is shown under conditions that all scenarios share; where they share none, the error names what differs.
       - An entry may state C(network), C(nodes), C(nccl), C(inference) and C(p95) itself, for what was measured elsewhere.
     type: list
     elements: dict

@@ -26,7 +26,7 @@ COMMUNICATION = ("layers", "message_bytes", "token_ms")
 class InferenceRun:
     """One run: ``communication`` is what a token exchanges, ``communication_percent`` the share of its time that a profile put down to that.
 
-    ``p95_ms``: so long took 95 % of the requests at most.
+    ``p95_ms``: so long took 95 % of the requests at most; ``parallel``: how the model was split, empty where it is not stated.
     """
 
     name: str
@@ -37,6 +37,7 @@ class InferenceRun:
     communication: Mapping[str, float] | None = None
     communication_percent: float | None = None
     p95_ms: float | None = None
+    parallel: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -133,6 +134,7 @@ def run_of(run: Mapping[str, Any], name: str, link_gbps: float) -> InferenceRun:
         communication=None if exchange is None else {key: float(exchange.get(key, 1)) for key in (*COMMUNICATION, "messages_per_layer")},
         communication_percent=None if share is None else float(share),
         p95_ms=float(latency["p95"]) if isinstance(latency := run.get("request_ms"), Mapping) and positive(latency.get("p95")) else None,
+        parallel=" ".join(str(run.get("parallel") or "").split()),
     )
 
 

@@ -18,7 +18,14 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils import format_html, format_json, format_junit, format_markdown, format_prometheus
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils import (
+    format_html,
+    format_json,
+    format_junit,
+    format_markdown,
+    format_prometheus,
+    format_scenarios,
+)
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError, shown
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.judge import INPUTS, OPTIONAL_INPUTS, judge
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.measured_layers import bottleneck_of
@@ -31,7 +38,7 @@ COLLECTION = pathlib.Path(__file__).resolve().parents[2]
 #: When a run began, and four digits by chance for two runs within one second.
 RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{4}")
 
-FORMATS = (format_json, format_markdown, format_junit, format_prometheus, format_html)
+FORMATS = (format_json, format_markdown, format_scenarios, format_junit, format_prometheus, format_html)
 
 #: What a report may hold beside the judged run: added after judging, and kept when it is judged again.
 EXTRAS = ("comparison", "scenario", "scenarios")
@@ -79,11 +86,7 @@ def judge_again(stored: Mapping[str, Any]) -> dict[str, Any]:
 
     :raises FabricError: when the document is no report, or of a later schema
     """
-    version = stored.get("schema_version")
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise FabricError("the file is no report of this collection: it has no schema_version; give the report.json of a run.")
-    if version > SCHEMA_VERSION:
-        raise FabricError(f"the report has schema version {version}, this collection knows versions up to {SCHEMA_VERSION}: use the collection that wrote it.")
+    check_version(stored)
     results = {name: stored[name] for name in (*INPUTS, *OPTIONAL_INPUTS) if name in stored}
     report = make_report(results, started=stored.get("started"), run_id=stored.get("run_id"), finished=stored.get("finished"), asked="bottleneck" in stored)
     report.update({name: stored[name] for name in EXTRAS if name in stored})
@@ -91,6 +94,18 @@ def judge_again(stored: Mapping[str, Any]) -> dict[str, Any]:
         for change in (*entry["regressions"], *entry["improvements"]):
             change.setdefault("noise_repeats", 0)  # version 1 did not look at repeats
     return redacted(report) if stored.get("redacted") else report
+
+
+def check_version(stored: Mapping[str, Any]) -> None:
+    """Refuse what is no report, or one of a later schema.
+
+    :raises FabricError: for such a document
+    """
+    version = stored.get("schema_version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise FabricError("the file is no report of this collection: it has no schema_version; give the report.json of a run.")
+    if version > SCHEMA_VERSION:
+        raise FabricError(f"the report has schema version {version}, this collection knows versions up to {SCHEMA_VERSION}: use the collection that wrote it.")
 
 
 def report_files(report: Mapping[str, Any]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.comparison import Digest, compare, digest
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import FabricError
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report import RUN_ID
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report import RUN_ID, check_version
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_folder import is_run, load
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_name import name_of
 
@@ -66,6 +66,39 @@ def named_run(name: str, base: pathlib.Path) -> Digest:
         return read(run_path(name, base))
     except FabricError as exc:
         raise FabricError(f"report_baseline: {exc}") from exc
+
+
+def scenario_run(run: str, base: pathlib.Path, now: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the report of a scenario's run, given its id or path.
+
+    :param now: the run just judged, which counts as it is now and not as it was stored
+    :raises FabricError: when it cannot be used
+    """
+    path = run_path(run, base)
+    try:
+        return as_of_now(load(path), now)
+    except FabricError as exc:
+        raise FabricError(f"report_scenarios: {path}: {exc}") from exc
+
+
+def newest_for(name: str, base: pathlib.Path, now: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the newest run of a scenario, the one just judged included; None where there is none.
+
+    :raises FabricError: when it was written by a later version
+    """
+    stored = newest_of(name, base)
+    if name_of(now) == name and (stored is None or str(stored.get("run_id")) <= now["run_id"]):
+        return now
+    try:
+        return stored and as_of_now(stored, now)
+    except FabricError as exc:
+        raise FabricError(f"report_scenarios: the newest run of {name}: {exc}") from exc
+
+
+def as_of_now(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a stored report, or the run just judged where it is the same run."""
+    check_version(stored)
+    return now if stored.get("run_id") == now["run_id"] else stored
 
 
 def newest_of(name: str, base: pathlib.Path) -> dict[str, Any] | None:

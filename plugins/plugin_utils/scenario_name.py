@@ -30,4 +30,5 @@ def scenario_of(given: Mapping[str, Any]) -> dict[str, str]:
 
 def name_of(report: Mapping[str, Any]) -> str:
     """Return the name of a run's scenario, empty when it has none."""
-    return str((report.get("scenario") or {}).get("name") or "")
+    scenario = report.get("scenario")
+    return str(scenario.get("name") or "") if isinstance(scenario, Mapping) else ""

@@ -19,7 +19,7 @@ from ansible_collections.dgxspark.fabric.plugins.plugin_utils.errors import Fabr
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.measured_rows import cable_rates, sweeps
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report_charts import size_text
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.rule_text import number_text
-from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_inference import inference_cells
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_inference import inference_cells, remark
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_name import name_of
 
 NOT_MEASURED = "not measured"
@@ -63,18 +63,40 @@ def scenario_rows(entries: Sequence[Mapping[str, Any]], reports: Mapping[str, Ma
     :raises FabricError: where inference was measured under different conditions
     """
     by_hand = dict(zip(reports, entries, strict=True))
-    inference = inference_cells({name: report for name, report in reports.items() if report and not by_hand[name].get("inference")})
     rows: dict[str, dict[str, Any]] = {}
+    stated: dict[str, int | None] = {}
     for name, report in reports.items():
         rows[name] = {"scenario": name, **dict.fromkeys(COLUMNS[1:]), "run_id": None, **USUAL.get(name, {})}
         if report:
-            rows[name].update(measured(report), **{key: value for key, value in (report.get("scenario") or {}).items() if key != "name"})
-        if name in inference:
-            rows[name].update(dataclasses.asdict(inference[name]))
-        rows[name].update({key: str(by_hand[name][key]) for key in BY_HAND if by_hand[name].get(key) not in (None, "")})
+            own = {key: value for key, value in told.items() if key != "name"} if isinstance(told := report.get("scenario"), Mapping) else {}
+            rows[name].update(read(name, report), **own)
+            stated[name] = whole(by_hand[name].get("nodes") or own.get("nodes"))
+    compared = {name: report for name, report in reports.items() if report and not by_hand[name].get("inference")}
+    for name, found in inference_cells(compared, stated).items():
+        rows[name].update(dataclasses.asdict(found))
+    for name, row in rows.items():
+        row.update({key: str(by_hand[name][key]) for key in BY_HAND if by_hand[name].get(key) not in (None, "")})
     if rows and set(rows) <= set(USUAL):
         return [rows.get(name) or {"scenario": name, **dict.fromkeys(COLUMNS[1:]), "run_id": None, **usual} for name, usual in USUAL.items()]
     return list(rows.values())
+
+
+def read(name: str, report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a scenario's run says in the table.
+
+    :raises FabricError: for a document that is no report
+    """
+    try:
+        return measured(report)
+    except (KeyError, TypeError, AttributeError, ValueError) as exc:
+        raise FabricError(f"report_scenarios: the run of {name} is no report of this collection ({type(exc).__name__}: {exc}); "
+                          "give a run id, a report.json or the folder of a run.") from exc
+
+
+def whole(nodes: Any) -> int | None:
+    """Return a stated number of nodes, None where it is no number."""
+    text = str(nodes or "").strip()
+    return int(text) if text.isascii() and text.isdigit() and int(text) else None
 
 
 def measured(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,11 +125,13 @@ def nccl_cell(report: Mapping[str, Any]) -> str | None:
 
 
 def remarks(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return what stands below the table: the conditions of inference, and the notes of each scenario."""
+    """Return what stands below the table: the conditions of inference, how each scenario was spread, what is left out, and the notes of each."""
     rows = list(rows)
     conditions = dict.fromkeys(str(row["conditions"]) for row in rows if row.get("conditions"))
+    spread = [remark(str(row["scenario"]), *(row.get(key) for key in ("nodes", "inference_nodes", "parallel"))) for row in rows]
+    left_out = [f"{row['scenario']}: left out: {row['left_out']}" for row in rows if row.get("left_out")]
     notes = [f"{row['scenario']}: {row['notes']}" for row in rows if row.get("notes")]
-    return [*(f"Inference with {text}." for text in conditions), *notes]
+    return [*(f"Inference with {text}." for text in conditions), *filter(None, spread), *left_out, *notes]
 
 
 def cells(row: Mapping[str, Any]) -> list[str]:

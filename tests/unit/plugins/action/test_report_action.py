@@ -105,6 +105,22 @@ def test_a_mistyped_baseline_does_not_cost_the_run(tmp_path: pathlib.Path, shown
     assert (tmp_path / "spark/latest/report.html").is_file()
 
 
+def test_a_mistyped_baseline_does_not_cost_the_scenario_and_notes_keep_no_secret(tmp_path: pathlib.Path, shown: list[str]) -> None:
+    with pytest.raises(AnsibleActionFail, match="report_baseline: .* The run itself is stored in"):
+        run_action(results=run_of("pair", 2), dest=str(tmp_path), baseline="/nowhere", scenario={"name": "A", "notes": "password=hunter2secret"})
+    stored = (tmp_path / "spark/latest/report.json").read_text(encoding="utf-8")
+    assert json.loads(stored)["scenario"]["name"] == "A" and "hunter2secret" not in stored
+
+
+def test_a_run_is_named_and_stands_in_the_table_at_once(tmp_path: pathlib.Path, shown: list[str]) -> None:
+    run = run_action(results=run_of("pair", 2), dest=str(tmp_path))
+    run_action(source=run["report"], scenario={"name": "A", "nodes": 2}, scenarios=[{"name": "A", "p95": "token=abcdef0123456789 900 ms"}])
+    folder = pathlib.Path(run["report"])
+    stored = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    assert [row["run_id"] for row in stored["scenarios"]] == [run["run_id"], None, None]
+    assert (folder / "scenarios.md").is_file() and "abcdef0123456789" not in "".join(path.read_text(encoding="utf-8") for path in folder.iterdir())
+
+
 def test_inference_given_by_hand_counts_once_and_so_does_that_of_scenarios(tmp_path: pathlib.Path, shown: list[str]) -> None:
     conditions = dict.fromkeys(("model", "quantisation", "context_tokens", "input_tokens", "output_tokens", "concurrency", "stack"), "same")
     runs = [{"nodes": nodes, "throughput_tokens_per_s": rate, "conditions": conditions} for nodes, rate in ((1, 60), (3, 90))]

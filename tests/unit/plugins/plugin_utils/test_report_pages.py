@@ -16,10 +16,12 @@ import pytest
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils import format_html
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.comparison import compare, digest
 from ansible_collections.dgxspark.fabric.plugins.plugin_utils.report import make_report
+from ansible_collections.dgxspark.fabric.plugins.plugin_utils.scenario_table import scenario_rows
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils import healthy
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.headless_browser import Browser, executable
-from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.test_judge import a_little_slow, check_run, run_of, silence, unplug
 from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.sweeps import ladder, nccl_sweep
+from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.test_bottleneck import run as inference
+from ansible_collections.dgxspark.fabric.tests.unit.plugins.plugin_utils.test_judge import a_little_slow, check_run, run_of, silence, unplug
 
 TIMES = {"started": "2026-11-30T22:15:00Z", "finished": "2026-11-30T22:16:30Z"}
 DRIFT = {"host": "spark1", "subject": "enp1s0f0np0", "key": "mtu", "wanted": 9000, "live": 1500, "message": "MTU 1500, wanted 9000"}
@@ -80,6 +82,18 @@ def measured(topology: str, count: int) -> Report:
     return make_report(data, **TIMES)
 
 
+def scenarios() -> Report:
+    """Return the report of a pair with the table of scenarios: two measured, a long name among them, and one without a run."""
+    reports = {"A": measured("pair", 2), "B": measured("switch", 6), "over the switch that was borrowed for a week in spring": None}
+    for nodes, name in ((2, "A"), (6, "B")):
+        split = f"tensor parallel {nodes}, one stage, experts on every node"
+        one = inference(nodes, 30.0 * nodes, request_ms={"p95": 20512.5}, parallel=split)
+        reports[name]["inference"] = {"spark1": {"runs": [one, inference(nodes, 1, errors=2)]}}
+        reports[name]["scenario"] = {"name": name, "network": "100G", "nodes": str(nodes), "notes": "DAC of 1 m, MTU 9000, " + "as-delivered-" * 8}
+    entries = [{"name": name} for name in reports]
+    return {**reports["A"], "scenarios": scenario_rows(entries, reports)}
+
+
 CASES = {
     "pair": lambda: measured("pair", 2),
     "mesh": lambda: measured("mesh", 3),
@@ -89,6 +103,7 @@ CASES = {
     "graph": slow_graph,
     "long names": odd_names,
     "silent": silent_node,
+    "scenarios": scenarios,
 }
 
 
